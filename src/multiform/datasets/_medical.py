@@ -1,0 +1,228 @@
+"""The medical sets inside the package.
+
+Each is a table in ``data/`` (CSV, target last, an empty cell is a missing value; a large one is compressed)
+and ``data/NAME.md`` (source, licence, meaning of the columns).
+"""
+
+import csv
+import gzip
+from collections.abc import Sequence
+from importlib import resources
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Bunch
+
+_DATA = resources.files("multiform.datasets") / "data"
+
+
+def load_heart_disease(
+    *, target: Literal["presence", "grade"] = "presence", return_X_y: bool = False, as_frame: bool = False
+) -> Any:
+    """Load the Cleveland heart disease data: 303 patients, 13 tests, with what each test costs.
+
+    Parameters
+    ----------
+    target : {"presence", "grade"}, default="presence"
+        "presence" is 0 (no heart disease) or 1; "grade" is the original 0 (none) to 4.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Give the data as a pandas DataFrame and the target as a Series.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
+        ``data`` (303 x 13, missing values are NaN), ``target``, ``feature_names``, ``target_names``,
+        ``frame`` (data and target, when ``as_frame``), ``DESCR``, and for each test:
+
+        costs : dict
+            Its price alone, in Canadian dollars (Turney 1995).
+        groups : dict
+            For each group of tests that share a part of their price, the price of each of them once
+            another of the group has been bought.
+        delays : dict
+            Whether its result is "immediate" or "delayed".
+
+    Examples
+    --------
+    >>> from multiform.datasets import load_heart_disease
+    >>> heart = load_heart_disease()
+    >>> heart.data.shape, heart.target[:5]
+    ((303, 13), array([0, 1, 1, 0, 0]))
+    >>> heart.costs["chol"], heart.groups["A"]
+    (7.27, {'chol': 5.17, 'fbs': 3.1})
+    """
+    if target not in ("presence", "grade"):
+        raise ValueError(
+            f"load_heart_disease: target must be 'presence' (0 or 1) or 'grade' (0 to 4), got {target!r}."
+        )
+    names, data, grade = _read("heart_disease.csv")
+    if target == "presence":
+        values, value_names = (grade > 0).astype(np.int64), ["absent", "present"]
+    else:
+        values, value_names = grade, ["absent", "grade 1", "grade 2", "grade 3", "grade 4"]
+    return _bundle(
+        "heart_disease", names, data, values, target, value_names, return_X_y, as_frame, **_heart_costs()
+    )
+
+
+def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
+    """Load the original Wisconsin breast cancer data: 699 biopsies, 9 cell features, benign or malignant.
+
+    This is the cytology set; scikit-learn's ``load_breast_cancer`` is the later one of image features.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Give the data as a pandas DataFrame and the target as a Series.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
+        ``data`` (699 x 9, missing values are NaN), ``target`` (0 benign, 1 malignant), ``feature_names``,
+        ``target_names``, ``frame`` and ``DESCR``.
+
+    Examples
+    --------
+    >>> from multiform.datasets import load_breast_cancer_wisconsin
+    >>> X, y = load_breast_cancer_wisconsin(return_X_y=True)
+    >>> X.shape, y.shape
+    ((699, 9), (699,))
+    """
+    names, data, values = _read("breast_cancer_wisconsin.csv")
+    return _bundle(
+        "breast_cancer_wisconsin",
+        names,
+        data,
+        values,
+        "malignant",
+        ["benign", "malignant"],
+        return_X_y,
+        as_frame,
+    )
+
+
+def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
+    """Load the hepatitis data: 155 patients, 19 findings, whether the patient died.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Give the data as a pandas DataFrame and the target as a Series.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
+        ``data`` (155 x 19, missing values are NaN), ``target`` (0 lives, 1 dies), ``feature_names``,
+        ``target_names``, ``frame`` and ``DESCR``.
+
+    Examples
+    --------
+    >>> from multiform.datasets import load_hepatitis
+    >>> X, y = load_hepatitis(return_X_y=True)
+    >>> X.shape, y.shape
+    ((155, 19), (155,))
+    """
+    names, data, values = _read("hepatitis.csv")
+    return _bundle("hepatitis", names, data, values, "dies", ["lives", "dies"], return_X_y, as_frame)
+
+
+def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
+    """Load the thyroid data: 7200 patients, 21 findings, three classes of which the normal one has 93 %.
+
+    The first 3772 rows are the source's training part, the other 3428 its test part.
+
+    Parameters
+    ----------
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Give the data as a pandas DataFrame and the target as a Series.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
+        ``data`` (7200 x 21), ``target`` (0 to 2, the source's class less one; 2 is normal),
+        ``feature_names``, ``target_names``, ``frame`` and ``DESCR``.
+
+    Examples
+    --------
+    >>> from multiform.datasets import load_thyroid
+    >>> X, y = load_thyroid(return_X_y=True)
+    >>> X.shape, y.shape
+    ((7200, 21), (7200,))
+    """
+    names, data, values = _read("thyroid.csv.gz")
+    target_names = ["class 1", "class 2", "normal"]
+    return _bundle("thyroid", names, data, values, "class", target_names, return_X_y, as_frame)
+
+
+def _rows(file_name: str) -> list[list[str]]:
+    content = (_DATA / file_name).read_bytes()
+    text = (gzip.decompress(content) if file_name.endswith(".gz") else content).decode("utf-8")
+    return list(csv.reader(text.splitlines()))
+
+
+def _read(file_name: str) -> tuple[list[str], NDArray[np.float64], NDArray[np.int64]]:
+    """Feature names, features and the target column of an embedded set."""
+    header, *rows = _rows(file_name)
+    table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows])
+    return header[:-1], table[:, :-1].copy(), table[:, -1].astype(np.int64)
+
+
+def _heart_costs() -> dict[str, dict[str, Any]]:
+    header, *rows = _rows("heart_disease_costs.csv")
+    costs: dict[str, float] = {}
+    delays: dict[str, str] = {}
+    groups: dict[str, dict[str, float]] = {}
+    for row in rows:
+        test = dict(zip(header, row, strict=True))
+        costs[test["test"]] = float(test["cost"])
+        delays[test["test"]] = test["result"]
+        if test["group"]:
+            groups.setdefault(test["group"], {})[test["test"]] = float(test["cost_in_group"])
+    return {"costs": costs, "groups": groups, "delays": delays}
+
+
+def _bundle(
+    name: str,
+    feature_names: list[str],
+    data: NDArray[np.float64],
+    target: NDArray[np.int64],
+    target_column: str,
+    target_names: Sequence[str],
+    return_X_y: bool,
+    as_frame: bool,
+    **extra: Any,
+) -> Any:
+    """What scikit-learn's loaders return: a Bunch, or ``(data, target)``; NumPy or pandas."""
+    features: Any = data
+    values: Any = target
+    frame = None
+    if as_frame:
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError(
+                f"load_{name}(as_frame=True) needs pandas: run `pip install pandas`, or use as_frame=False."
+            ) from error
+        frame = pd.DataFrame(data, columns=feature_names)
+        frame[target_column] = target
+        features, values = frame[feature_names], frame[target_column]
+    if return_X_y:
+        return features, values
+    return Bunch(
+        data=features,
+        target=values,
+        frame=frame,
+        feature_names=feature_names,
+        target_names=np.array(target_names),
+        DESCR=(_DATA / f"{name}.md").read_text(encoding="utf-8"),
+        **extra,
+    )

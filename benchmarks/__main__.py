@@ -1,0 +1,29 @@
+"""``python -m benchmarks COMMAND [options]``: one module a command, imported only when it is asked for."""
+
+import argparse
+import importlib
+import sys
+
+COMMANDS = {
+    "fashion": "Fashion-MNIST: accuracy, time, memory of us and the peers; or the paper's Tables of 4.3",
+    "uci": "a folder of small sets: 3-fold accuracy, mean rank and wins, us and the peers",
+    "scaling": "growth of the fit time with n, p, q and m; threads; batches; small fits; memory",
+    "predict": "predict of 10,000 x 784 against the bare matrix product and the peers",
+    "geometry": "the cost of the geometry's constructions",
+    "triage": "how often triage's promise is broken, and what it covers",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Hand the arguments after the command to that command's ``main(argv)``."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, purpose in COMMANDS.items():
+        # Each command owns its options, so that --help, too, goes to its own parser.
+        commands.add_parser(name, help=purpose, add_help=False)
+    chosen, options = parser.parse_known_args(argv)
+    return importlib.import_module(f"benchmarks.{chosen.command}").main(options) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

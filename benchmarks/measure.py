@@ -1,0 +1,93 @@
+"""Time and memory, measured the same way for everybody."""
+
+import gc
+import multiprocessing
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+Result = TypeVar("Result")
+
+
+def seconds(function: Callable[[], Any]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def timed(function: Callable[[], Result]) -> tuple[Result, float]:
+    """One call's result and wall time."""
+    start = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - start
+
+
+def interleaved_medians(
+    functions: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1
+) -> dict[str, float]:
+    """Median wall time of each function, in rounds over all of them.
+
+    A machine that slows down for a while then slows every function, so their ratios stay honest.
+    """
+    for _ in range(warmup):
+        for function in functions.values():
+            function()
+    rounds = [{name: seconds(function) for name, function in functions.items()} for _ in range(repeats)]
+    return {name: statistics.median(one[name] for one in rounds) for name in functions}
+
+
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Hold BLAS and OpenMP to ``count`` threads."""
+    with threadpool_limits(limits=count):
+        yield
+
+
+@dataclass
+class PeakMemory:
+    """The most memory held above the start's, in MB (1e6 bytes); None where it cannot be measured."""
+
+    megabytes: float | None = None
+
+
+@contextmanager
+def peak_memory() -> Iterator[PeakMemory]:
+    """Measure the peak of resident memory above what was resident at the start (Linux only).
+
+    The kernel keeps the high-water mark and lets a process reset its own, so no peak is missed. Use it in a
+    fresh process: memory that an earlier step freed, but that the allocator kept, would be reused unseen.
+    """
+    peak = PeakMemory()
+    if sys.platform != "linux":
+        yield peak
+        return
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # "5" resets the high-water mark (proc(5))
+    before = _status_kilobytes("VmRSS")
+    yield peak
+    peak.megabytes = max(0.0, (_status_kilobytes("VmHWM") - before) * 1024 / 1e6)
+
+
+def _status_kilobytes(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return int(line.split()[1])
+    raise RuntimeError(
+        f"/proc/self/status has no line {name!r}: peak memory cannot be measured on this kernel."
+    )
+
+
+def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result:
+    """Call a module-level function in a new interpreter, free of earlier fits' memory and threads."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context) as executor:
+        return executor.submit(function, *arguments).result()

@@ -1,0 +1,57 @@
+"""Predicting 10,000 Fashion-MNIST images: us, the peers, and the bare matrix product that we cannot go below.
+
+The floor is NumPy's (10000, 784) @ (784, 180) in float32 with as many threads: the products of ten classes
+with q = 18. Every model is fitted on the same 5,000 images: what a fit costs is not the question here.
+"""
+
+import warnings
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import peers, settings
+from benchmarks.fashion import load
+from benchmarks.measure import interleaved_medians, threads
+from benchmarks.options import benchmark_parser, models_named, names
+from benchmarks.tables import Table, publish, run_description
+
+N_FIT = 5000
+N_COMPONENTS = 18
+FLOOR = "bare sgemm"
+
+
+def main(argv: list[str]) -> int:
+    """Fit every model, let their predictions take turns, print and write the table."""
+    parser = benchmark_parser("predict", __doc__)
+    parser.add_argument("--data", type=Path, help="folder of the IDX files (default: see load_fashion_mnist)")
+    parser.add_argument("--only", type=names, help='only these models, comma-separated; "ours", "peers"')
+    parser.add_argument("--repeats", type=int, default=7)
+    options = parser.parse_args(argv)
+
+    ours = settings.qms("QMS", n_components=N_COMPONENTS)
+    models = models_named((ours, *peers.PREDICT), options.only)
+    X_train, y_train, X_test, _ = load(options.data, quick=False)
+    n_columns = N_COMPONENTS * len(np.unique(y_train))
+    rng = np.random.default_rng(options.seed)
+    weights = rng.standard_normal((X_test.shape[1], n_columns), dtype=np.float32)
+    with threads(options.n_jobs), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # iteration limits: only the time to predict counts
+        calls = {FLOOR: partial(np.matmul, X_test, weights)}
+        for model in models:
+            classifier = model.build(options.n_jobs, options.seed)
+            calls[model.name] = partial(classifier.fit(X_train[:N_FIT], y_train[:N_FIT]).predict, X_test)
+        medians = interleaved_medians(calls, options.repeats)
+
+    table = Table(
+        f"predict of {X_test.shape[0]} x {X_test.shape[1]}, {options.n_jobs} threads",
+        ["model", "ms", "over the bare sgemm", "settings"],
+        {"ms": ".2f", "over the bare sgemm": ".2f"},
+    )
+    notes = {FLOOR: f"({X_test.shape[0]}, {X_test.shape[1]}) @ ({X_test.shape[1]}, {n_columns})"}
+    notes |= {model.name: model.note or "default" for model in models}
+    for name, time in medians.items():
+        ratio = time / medians[FLOOR]
+        table.append({"model": name, "ms": 1e3 * time, "over the bare sgemm": ratio, "settings": notes[name]})
+    publish([table], "predict", options.output, run_description("predict", argv, options.seed))
+    return 0

@@ -1,0 +1,186 @@
+"""Small tabular sets: 3-fold accuracy of us and the peers over a folder of ``.npz`` files.
+
+A file holds ``X`` (standardised) and ``y``; a given split is ignored, and all rows are folded. The folds are
+stratified with a fixed seed and are the same for every model. A class with fewer rows than folds may be
+missing from a training part: its rows in the test part then count as errors, for everybody alike. A model
+that cannot fit a training part at all (QDA with a class of one row) is scored as the guess of that part's
+most frequent class, and the table counts it as failed.
+"""
+
+import csv
+import warnings
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from sklearn.model_selection import StratifiedKFold
+
+from benchmarks import peers, settings
+from benchmarks.measure import threads, timed
+from benchmarks.options import benchmark_parser, models_named, names
+from benchmarks.peers import Model
+from benchmarks.tables import Table, publish, run_description, version_of
+
+N_FOLDS = 3
+
+
+@dataclass(frozen=True)
+class Result:
+    """One model on one set. The first five fields are the key under which a peer's result is kept."""
+
+    set: str
+    model: str
+    version: str
+    seed: int
+    recipe: str  # checksum of the set's file and of the classifier's settings
+    accuracy: float
+    fit_seconds: float  # all folds together
+    predict_seconds: float
+    failed_folds: int
+
+    @property
+    def key(self) -> tuple[str, str, str, int, str]:
+        return self.set, self.model, self.version, self.seed, self.recipe
+
+
+def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
+    """Accuracy over all rows, each predicted by the fold model that has not seen it."""
+    with np.load(path) as data:
+        X, y = data["X"].astype(np.float64), data["y"]  # LDA's rank decisions go wrong in single precision
+    n_correct, fit_seconds, predict_seconds, failed_folds = 0, 0.0, 0.0, 0
+    with warnings.catch_warnings(), threads(n_jobs):
+        warnings.simplefilter("ignore")  # peers' convergence and rare-class warnings, expected over 49 sets
+        for train, test in StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y):
+            # Labels 0..m-1 without a gap in each training part: XGBoost takes no others.
+            classes, codes = np.unique(y[train], return_inverse=True)
+            classifier = model.build(n_jobs, seed)
+            try:
+                _, seconds = timed(partial(classifier.fit, X[train], codes))
+                predicted, more_seconds = timed(partial(classifier.predict, X[test]))
+            except Exception as error:
+                if model.ours:
+                    raise RuntimeError(f"{model.name} failed on {path.stem}.") from error
+                failed_folds += 1
+                predicted, seconds, more_seconds = np.full(len(test), np.bincount(codes).argmax()), 0.0, 0.0
+            n_correct += int(np.sum(classes[predicted] == y[test]))
+            fit_seconds += seconds
+            predict_seconds += more_seconds
+    return Result(*_key(path, model, seed), n_correct / len(y), fit_seconds, predict_seconds, failed_folds)
+
+
+def _key(path: Path, model: Model, seed: int) -> tuple[str, str, str, int, str]:
+    recipe = zlib.crc32(path.read_bytes() + repr(model.build(1, seed)).encode())
+    return path.stem, model.name, version_of(model.library), seed, f"{recipe:08x}"
+
+
+class ResultFile:
+    """Results in a CSV file, appended as they come, so that an interrupted run loses nothing."""
+
+    def __init__(self, path: Path, *, resume: bool) -> None:
+        self.path = path
+        self.results: dict[tuple[str, str, str, int, str], Result] = {}
+        if resume and path.exists():
+            with open(path, newline="", encoding="utf-8") as stream:
+                for row in csv.DictReader(stream):
+                    result = Result(**{f.name: f.type(row[f.name]) for f in fields(Result)})  # type: ignore[operator]
+                    self.results[result.key] = result
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._write("w", [])
+
+    def append(self, result: Result) -> None:
+        self._write("a", [result])
+
+    def _write(self, mode: str, results: Sequence[Result]) -> None:
+        with open(self.path, mode, newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, [field.name for field in fields(Result)])
+            if mode == "w":
+                writer.writeheader()
+            writer.writerows(map(asdict, results))
+
+
+def sets_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
+    """Accuracy in per cent, a row a set."""
+    columns = [model.name for model in models]
+    table = Table("Accuracy (%) by set", ["set", *columns], dict.fromkeys(columns, ".2f"))
+    by_set: dict[str, dict[str, float]] = {}
+    for result in results:
+        by_set.setdefault(result.set, {})[result.model] = 100 * result.accuracy
+    for name, accuracies in by_set.items():
+        table.append({"set": name, **accuracies})
+    return table
+
+
+def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
+    """Mean accuracy, mean rank (1 is best, ties share), wins (a tie for the first place counts), time."""
+    accuracy = _accuracy_matrix(results, models)
+    ranks = rankdata(-accuracy.round(9), axis=1)
+    wins = accuracy.round(9) == accuracy.round(9).max(axis=1, keepdims=True)
+    table = Table(
+        f"{len(accuracy)} sets, {N_FOLDS}-fold cross-validation",
+        ["model", "mean accuracy %", "mean rank", "wins", "fit s", "predict s", "failed folds", "settings"],
+        {"mean accuracy %": ".2f", "mean rank": ".2f", "fit s": ".1f", "predict s": ".1f"},
+        notes=["failed folds are scored as the most frequent class; seconds are totals over sets and folds"],
+    )
+    for column in np.argsort(ranks.mean(axis=0), kind="stable"):
+        model = models[column]
+        own = [result for result in results if result.model == model.name]
+        table.append(
+            {
+                "model": model.name,
+                "mean accuracy %": 100 * accuracy[:, column].mean(),
+                "mean rank": ranks[:, column].mean(),
+                "wins": int(wins[:, column].sum()),
+                "fit s": sum(result.fit_seconds for result in own),
+                "predict s": sum(result.predict_seconds for result in own),
+                "failed folds": sum(result.failed_folds for result in own),
+                "settings": model.note or "default",
+            }
+        )
+    return table
+
+
+def _accuracy_matrix(results: Sequence[Result], models: Sequence[Model]) -> NDArray[np.float64]:
+    """Sets by models."""
+    accuracy = {(result.set, result.model): result.accuracy for result in results}
+    sets = sorted({result.set for result in results})
+    return np.array([[accuracy[name, model.name] for model in models] for name in sets])
+
+
+def main(argv: list[str]) -> int:
+    """Run every model on every set, print and write the tables."""
+    parser = benchmark_parser("uci", __doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of .npz files with X and y")
+    parser.add_argument("--sets", type=names, help="only these sets, comma-separated")
+    parser.add_argument("--only", type=names, help='only these models, comma-separated; "ours", "peers"')
+    parser.add_argument("--resume", action="store_true", help="take peers' results that --output has already")
+    options = parser.parse_args(argv)
+
+    models = models_named((*settings.UCI, *peers.UCI), options.only)
+    paths = [
+        path for path in sorted(options.data.glob("*.npz")) if not options.sets or path.stem in options.sets
+    ]
+    if not paths:
+        parser.error(f"--data {options.data}: no .npz file there has a wanted name (--sets {options.sets}).")
+    file = ResultFile(options.output / "uci-results.csv", resume=options.resume)
+    results = []
+    for path in paths:
+        for model in models:
+            # Our own code changes between runs without a new version: only peers' results are kept.
+            kept = None if model.ours else file.results.get(_key(path, model, options.seed))
+            result = kept or evaluate(path, model, options.n_jobs, options.seed)
+            if kept is None:
+                file.append(result)
+                print(
+                    f"{path.stem}: {model.name} {100 * result.accuracy:.2f} % in {result.fit_seconds:.2f} s",
+                    flush=True,
+                )
+            results.append(result)
+    tables = [sets_table(results, models), summary_table(results, models)]
+    publish(tables, "uci", options.output, run_description("uci", argv, options.seed))
+    return 0

@@ -1,0 +1,134 @@
+"""The benchmark of small sets, with peers only."""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+
+from benchmarks import peers, uci
+from benchmarks.peers import Model
+from benchmarks.uci import Result
+
+KNN = Model("kNN", peers.knn)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, n in (("first", 60), ("second", 45)):
+        y = np.arange(n) % 3
+        X = rng.normal(size=(n, 4)).astype(np.float32) + y[:, None]
+        np.savez(tmp_path / f"{name}.npz", X=X, y=y, n_train=0)
+    return tmp_path
+
+
+def test_accuracy_is_that_of_unseen_rows(folder):
+    with np.load(folder / "first.npz") as data:
+        X, y = data["X"].astype(np.float64), data["y"]
+    correct = 0
+    for train, test in StratifiedKFold(3, shuffle=True, random_state=5).split(X, y):
+        correct += np.sum(KNeighborsClassifier().fit(X[train], y[train]).predict(X[test]) == y[test])
+    result = uci.evaluate(folder / "first.npz", KNN, n_jobs=1, seed=5)
+    assert result.accuracy == correct / 60
+    assert result.failed_folds == 0
+    assert result.set == "first"
+
+
+def test_rare_classes_and_labels_with_gaps(tmp_path):
+    # Class 40 has two rows, so in some fold its training part lacks it, or has one: no model may stop there.
+    y = np.array([7] * 20 + [9] * 20 + [40] * 2)
+    X = np.random.default_rng(0).normal(size=(42, 2)) + 10 * y[:, None]
+    np.savez(tmp_path / "rare.npz", X=X, y=y, n_train=0)
+    result = uci.evaluate(tmp_path / "rare.npz", KNN, n_jobs=1, seed=0)
+    assert result.accuracy == pytest.approx(40 / 42)
+
+
+class Impossible:
+    def fit(self, X, y):
+        raise ValueError("cannot")
+
+
+def test_a_peer_that_cannot_fit_is_scored_as_the_most_frequent_class(tmp_path):
+    y = np.array([0] * 10 + [1] * 20)
+    np.savez(tmp_path / "set.npz", X=np.zeros((30, 2)), y=y, n_train=0)
+    model = Model("impossible", lambda n_jobs, seed: Impossible())
+    result = uci.evaluate(tmp_path / "set.npz", model, n_jobs=1, seed=0)
+    assert result.accuracy == pytest.approx(20 / 30)
+    assert result.failed_folds == 3
+
+
+def test_our_own_failure_is_not_hidden(tmp_path):
+    np.savez(tmp_path / "set.npz", X=np.zeros((30, 2)), y=np.arange(30) % 2, n_train=0)
+    model = Model("QMS", lambda n_jobs, seed: Impossible(), ours=True)
+    with pytest.raises(RuntimeError, match="QMS failed on set"):
+        uci.evaluate(tmp_path / "set.npz", model, n_jobs=1, seed=0)
+
+
+def test_summary():
+    models = [Model("a", peers.lda), Model("b", peers.lda), Model("c", peers.lda)]
+    accuracies = {"one": (0.9, 0.8, 0.9), "two": (0.5, 0.7, 0.6)}
+    results = [
+        Result(name, model.name, "1", 0, "x", accuracy, 2.0, 1.0, 0)
+        for name, row in accuracies.items()
+        for model, accuracy in zip(models, row, strict=True)
+    ]
+    rows = {row["model"]: row for row in uci.summary_table(results, models).rows}
+    # Ranks: set one 1.5, 3, 1.5; set two 3, 1, 2.
+    assert [rows[name]["mean rank"] for name in "abc"] == [2.25, 2.0, 1.75]
+    assert [rows[name]["wins"] for name in "abc"] == [1, 1, 1]
+    assert rows["a"]["mean accuracy %"] == pytest.approx(70.0)
+    assert rows["a"]["fit s"] == 4.0
+    assert next(iter(rows)) == "c"  # best mean rank first
+    assert uci.sets_table(results, models).rows[1] == {"set": "two", "a": 50.0, "b": 70.0, "c": 60.0}
+
+
+def run(folder, output, *more):
+    arguments = ["--data", str(folder), "--output", str(output), "--n-jobs", "1", "--only", "kNN,LDA", *more]
+    return uci.main(arguments)
+
+
+def test_resume_repeats_nothing_that_is_known(folder, tmp_path, capsys, monkeypatch):
+    output = tmp_path / "results"
+    assert run(folder, output, "--sets", "first") == 0
+    evaluated = []
+    original = uci.evaluate
+
+    def evaluate(path, model, n_jobs, seed):
+        evaluated.append((path.stem, model.name))
+        return original(path, model, n_jobs, seed)
+
+    monkeypatch.setattr(uci, "evaluate", evaluate)
+    assert run(folder, output, "--resume") == 0
+    assert evaluated == [("second", "LDA"), ("second", "kNN")]
+    assert run(folder, output, "--resume", "--seed", "1") == 0
+    assert len(evaluated) == 6
+    table = (output / "uci.md").read_text()
+    assert "2 sets, 3-fold cross-validation" in table
+
+
+def test_resume_does_not_trust_changed_data(folder, tmp_path, capsys):
+    output = tmp_path / "results"
+    run(folder, output, "--sets", "first")
+    assert "first: kNN" in capsys.readouterr().out
+    run(folder, output, "--sets", "first", "--resume")
+    assert "first: kNN" not in capsys.readouterr().out
+    with np.load(folder / "first.npz") as data:
+        X, y = data["X"], data["y"]
+    np.savez(folder / "first.npz", X=np.roll(X, 1, axis=0), y=y, n_train=0)
+    run(folder, output, "--sets", "first", "--resume")
+    assert "first: kNN" in capsys.readouterr().out
+
+
+def test_ours_are_always_run_again(folder, tmp_path, monkeypatch, capsys):
+    ours = Model("QMS", peers.knn, ours=True)
+    monkeypatch.setattr(uci.settings, "UCI", (ours,))
+    arguments = ["--data", str(folder), "--output", str(tmp_path / "out"), "--only", "ours", "--resume"]
+    for _ in range(2):
+        uci.main(arguments)
+        assert "first: QMS" in capsys.readouterr().out
+
+
+def test_a_folder_without_sets(tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        uci.main(["--data", str(tmp_path)])
+    assert "no .npz file there has a wanted name" in capsys.readouterr().err

@@ -1,0 +1,42 @@
+"""The geometry of Quadratic Multiform Separation: the paper's section 2.1 and Appendix A as working code."""
+
+from .explanation import Contributions, feature_contributions
+from .lemmas import NotNonnegativeError, difference_of_members, member_from_polynomial
+from .member import MemberFunction
+from .polynomial import QuadraticPolynomial
+from .quadric import nearest_sign_change
+from .robustness import Counterfactuals, certified_radius, counterfactuals
+from .separation import (
+    CyclicConditionError,
+    PropertyAReport,
+    cyclic_violation,
+    has_property_a,
+    pairwise_from_separators,
+    project_to_cyclic,
+    property_a_report,
+    separators_from_pairwise,
+)
+from .separators import Separators
+
+__all__ = [
+    "Contributions",
+    "Counterfactuals",
+    "CyclicConditionError",
+    "MemberFunction",
+    "NotNonnegativeError",
+    "PropertyAReport",
+    "QuadraticPolynomial",
+    "Separators",
+    "certified_radius",
+    "counterfactuals",
+    "cyclic_violation",
+    "difference_of_members",
+    "feature_contributions",
+    "has_property_a",
+    "member_from_polynomial",
+    "nearest_sign_change",
+    "pairwise_from_separators",
+    "project_to_cyclic",
+    "property_a_report",
+    "separators_from_pairwise",
+]

@@ -1,0 +1,291 @@
+"""Quadratic polynomials on R^p: the functions h of the paper's section 2.1, as values to compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ._arrays import EPS, FloatArray, check_points, equilibrating_scale, finite_array, frozen
+
+__all__ = ["QuadraticPolynomial"]
+
+
+class QuadraticPolynomial:
+    """The polynomial `f(x) = x' M x + v' x + c`.
+
+    Values never change after construction: every operation returns a new polynomial.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (p, p)
+        M. Only its symmetric part matters to f, and only that part is kept.
+    vector : array-like of shape (p,), default=None
+        v; None is zero.
+    constant : float, default=0.0
+        c.
+
+    Examples
+    --------
+    >>> from multiform.geometry import QuadraticPolynomial
+    >>> h = QuadraticPolynomial([[1, 0], [0, -1]], [0, 2], -3)
+    >>> h
+    <QuadraticPolynomial in 2 variables: x0^2 - x1^2 + 2 x1 - 3>
+    >>> h([[2.0, 1.0], [0.0, 0.0]])
+    array([ 2., -3.])
+    >>> (h + 3).is_nonnegative()
+    False
+    """
+
+    __slots__ = ("_constant", "_matrix", "_vector")
+
+    def __init__(self, matrix: ArrayLike, vector: ArrayLike | None = None, constant: float = 0.0) -> None:
+        owner = type(self).__name__
+        square = finite_array(matrix, "matrix", owner, ndim=2)
+        if square.shape[0] != square.shape[1] or square.shape[0] == 0:
+            raise ValueError(
+                f"matrix of {owner} must be square, p x p with p >= 1; got shape {square.shape}."
+            )
+        line = np.zeros(len(square)) if vector is None else finite_array(vector, "vector", owner, ndim=1)
+        if len(line) != len(square):
+            raise ValueError(
+                f"vector of {owner} must have {len(square)} entries, one per row of matrix; got {len(line)}."
+            )
+        self._matrix = frozen(0.5 * square + 0.5 * square.T)
+        self._vector = frozen(line)
+        self._constant = float(finite_array(constant, "constant", owner, ndim=0))
+
+    @classmethod
+    def from_homogeneous(cls, form: ArrayLike) -> QuadraticPolynomial:
+        """The polynomial `(x, 1)' H (x, 1)` of a (p+1) x (p+1) matrix H; inverse of `homogeneous`."""
+        form = finite_array(form, "form", f"{cls.__name__}.from_homogeneous", ndim=2)
+        if form.shape[0] != form.shape[1] or form.shape[0] < 2:
+            raise ValueError(
+                f"form of {cls.__name__}.from_homogeneous must be square of size p + 1 with p >= 1; "
+                f"got shape {form.shape}."
+            )
+        return cls(form[:-1, :-1], form[:-1, -1] + form[-1, :-1], form[-1, -1])
+
+    @classmethod
+    def affine(cls, vector: ArrayLike, constant: float = 0.0) -> QuadraticPolynomial:
+        """The polynomial `v' x + c`, which has no quadratic part."""
+        line = finite_array(vector, "vector", f"{cls.__name__}.affine", ndim=1)
+        return cls(np.zeros((len(line), len(line))), line, constant)
+
+    @property
+    def matrix(self) -> FloatArray:
+        """Symmetric matrix of the quadratic part, shape (p, p), read-only."""
+        return self._matrix
+
+    @property
+    def vector(self) -> FloatArray:
+        """Vector of the linear part, shape (p,), read-only."""
+        return self._vector
+
+    @property
+    def constant(self) -> float:
+        """Constant term."""
+        return self._constant
+
+    @property
+    def n_features(self) -> int:
+        """Number of variables, p."""
+        return len(self._vector)
+
+    def __call__(self, X: ArrayLike) -> FloatArray:
+        """Values on a batch, shape (n_samples,)."""
+        points = check_points(X, self.n_features, type(self).__name__)
+        quadratic = np.einsum("ni,ni->n", points @ self._matrix, points)
+        return np.asarray(quadratic + points @ self._vector + self._constant, dtype=np.float64)
+
+    def gradient(self, X: ArrayLike) -> FloatArray:
+        """Gradients `2 M x + v` on a batch, shape (n_samples, p)."""
+        points = check_points(X, self.n_features, f"{type(self).__name__}.gradient")
+        return 2.0 * points @ self._matrix + self._vector
+
+    def homogeneous(self) -> FloatArray:
+        """The symmetric (p+1) x (p+1) matrix H with `f(x) = (x, 1)' H (x, 1)`.
+
+        f is nonnegative on all of R^p exactly when H is positive semidefinite.
+        """
+        half = 0.5 * self._vector
+        return np.block([[self._matrix, half[:, None]], [half[None, :], np.array([[self._constant]])]])
+
+    def substitute(self, matrix: ArrayLike, shift: ArrayLike | None = None) -> QuadraticPolynomial:
+        """The polynomial `u -> f(T u + t)` for an affine map with `matrix` T of shape (p, r) and `shift` t.
+
+        Fixing features is a special case: take the columns of the identity that stay free, and the fixed
+        values as t.
+
+        Examples
+        --------
+        >>> from multiform.geometry import QuadraticPolynomial
+        >>> f = QuadraticPolynomial([[1, 0], [0, 1]])
+        >>> f.substitute([[2], [0]], shift=[0, 3])
+        <QuadraticPolynomial in 1 variable: 4 x0^2 + 9>
+        """
+        owner = f"{type(self).__name__}.substitute"
+        linear = finite_array(matrix, "matrix", owner, ndim=2)
+        p = self.n_features
+        origin = np.zeros(p) if shift is None else finite_array(shift, "shift", owner, ndim=1)
+        if linear.shape[0] != p or linear.shape[1] == 0 or origin.shape != (p,):
+            raise ValueError(
+                f"the map given to {owner} must land in {p} variables: a matrix of shape ({p}, r), r >= 1, "
+                f"and a shift of shape ({p},); got {linear.shape} and {origin.shape}."
+            )
+        at_origin = self._matrix @ origin
+        return QuadraticPolynomial(
+            linear.T @ self._matrix @ linear,
+            linear.T @ (2.0 * at_origin + self._vector),
+            float(origin @ at_origin + self._vector @ origin + self._constant),
+        )
+
+    def is_nonnegative(self, tol: float = 1e-12) -> bool:
+        """Whether `f(x) >= 0` for all x (Definition 2).
+
+        Parameters
+        ----------
+        tol : float, default=1e-12
+            How far below zero the smallest eigenvalue of the homogeneous form may lie, relative to the
+            largest one and after every variable was brought to its own scale: a change of units does not
+            change the answer.
+        """
+        return self.negative_point(tol) is None
+
+    def negative_point(self, tol: float = 1e-12) -> FloatArray | None:
+        """A point where f is negative, shape (p,), or None when f is nonnegative up to `tol`.
+
+        Examples
+        --------
+        >>> from multiform.geometry import QuadraticPolynomial
+        >>> f = QuadraticPolynomial([[1.0]], [-4.0], 3.0)      # (x - 2)^2 - 1
+        >>> point = f.negative_point()
+        >>> bool(f([point])[0] < 0)
+        True
+        """
+        if not tol >= 0:
+            raise ValueError(f"tol of {type(self).__name__} must be a number >= 0; got {tol!r}.")
+        form = self.homogeneous()
+        scale = equilibrating_scale(form)
+        eigenvalues, vectors = np.linalg.eigh(form / np.outer(scale, scale))
+        if eigenvalues[0] >= -max(tol, EPS * len(form)) * abs(eigenvalues).max():
+            return None
+        # (u, t)' H (u, t) < 0 for the lowest eigenvector; when t != 0, f(u / t) is that value over t^2.
+        lowest = vectors[:, 0] / scale
+        direction, t = lowest[:-1], lowest[-1]
+        curvature = float(direction @ self._matrix @ direction)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            candidates = [direction / t]
+            # When f curves down along u, every step far enough along it, downhill, is negative too. This
+            # one serves where t is zero or so small that u / t means nothing.
+            if curvature < 0:
+                downhill = -1.0 if self._vector @ direction > 0 else 1.0
+                reach = np.sqrt(1.0 + 2.0 * max(self._constant, 0.0) / -curvature)
+                candidates.append(downhill * reach * direction)
+            candidates = [point for point in candidates if np.isfinite(point).all() and self([point])[0] < 0]
+        return min(candidates, key=lambda point: float(np.abs(point * scale[:-1]).max()), default=None)
+
+    def isclose(self, other: QuadraticPolynomial, tol: float = 1e-10) -> bool:
+        """Whether the two are equal up to `tol`, relative to the largest coefficients, every variable on
+        its scale.
+
+        Examples
+        --------
+        >>> from multiform.geometry import QuadraticPolynomial
+        >>> f = QuadraticPolynomial([[1.0]], [2.0], 1.0)
+        >>> f.isclose(f + 1e-12), f == f + 1e-12
+        (True, False)
+        """
+        self._check_same_space(other)
+        mine, theirs = self.homogeneous(), other.homogeneous()
+        scale = equilibrating_scale(np.abs(mine) + np.abs(theirs))
+        return bool(np.abs((mine - theirs) / np.outer(scale, scale)).max() <= tol)
+
+    def __eq__(self, other: object) -> bool:
+        """Equality of every coefficient; `isclose` is the one with a tolerance."""
+        if not isinstance(other, QuadraticPolynomial):
+            return NotImplemented
+        return (
+            np.array_equal(self._matrix, other._matrix)
+            and np.array_equal(self._vector, other._vector)
+            and self._constant == other._constant
+        )
+
+    def __hash__(self) -> int:
+        # Adding 0.0 turns -0.0 into 0.0: equal polynomials must hash alike.
+        return hash((self._constant, (self._vector + 0.0).tobytes(), (self._matrix + 0.0).tobytes()))
+
+    def __add__(self, other: QuadraticPolynomial | float) -> QuadraticPolynomial:
+        if isinstance(other, QuadraticPolynomial):
+            self._check_same_space(other)
+            return QuadraticPolynomial(
+                self._matrix + other._matrix, self._vector + other._vector, self._constant + other._constant
+            )
+        if isinstance(other, Real):
+            return QuadraticPolynomial(self._matrix, self._vector, self._constant + float(other))
+        return NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: QuadraticPolynomial | float) -> QuadraticPolynomial:
+        return self + (-other)
+
+    def __rsub__(self, other: float) -> QuadraticPolynomial:
+        return -self + other
+
+    def __neg__(self) -> QuadraticPolynomial:
+        return QuadraticPolynomial(-self._matrix, -self._vector, -self._constant)
+
+    def __mul__(self, factor: float) -> QuadraticPolynomial:
+        if not isinstance(factor, Real):
+            return NotImplemented
+        number = float(factor)
+        return QuadraticPolynomial(number * self._matrix, number * self._vector, number * self._constant)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, divisor: float) -> QuadraticPolynomial:
+        if not isinstance(divisor, Real):
+            return NotImplemented
+        number = float(divisor)
+        return QuadraticPolynomial(self._matrix / number, self._vector / number, self._constant / number)
+
+    def __repr__(self) -> str:
+        p = self.n_features
+        variables = f"{p} variable{'s' * (p != 1)}"
+        if p > 4:
+            rank = np.linalg.matrix_rank(self._matrix, hermitian=True)
+            return f"<QuadraticPolynomial in {variables}, quadratic part of rank {rank}>"
+        return f"<QuadraticPolynomial in {variables}: {_written_out(self)}>"
+
+    def _check_same_space(self, other: QuadraticPolynomial) -> None:
+        if other.n_features != self.n_features:
+            raise ValueError(
+                f"two QuadraticPolynomial can be combined only in the same number of variables; "
+                f"got {self.n_features} and {other.n_features}."
+            )
+
+
+def _written_out(polynomial: QuadraticPolynomial) -> str:
+    """The polynomial as a sum of monomials, as one would write it by hand."""
+    p, matrix = polynomial.n_features, polynomial.matrix
+    terms: list[tuple[float, str]] = [
+        (float(matrix[i, i]), f"x{i}^2") if i == j else (2.0 * float(matrix[i, j]), f"x{i} x{j}")
+        for i in range(p)
+        for j in range(i, p)
+    ]
+    terms += [(float(polynomial.vector[i]), f"x{i}") for i in range(p)]
+    terms += [(polynomial.constant, "")]
+    return _signed_sum([term for term in terms if term[0] != 0.0]) or "0"
+
+
+def _signed_sum(terms: Sequence[tuple[float, str]]) -> str:
+    text = ""
+    for coefficient, monomial in terms:
+        size = f"{abs(coefficient):.6g}"
+        body = monomial if size == "1" and monomial else " ".join(part for part in (size, monomial) if part)
+        sign = "-" if coefficient < 0 else "+"
+        text += f" {sign} {body}" if text else ("-" if coefficient < 0 else "") + body
+    return text

@@ -1,0 +1,312 @@
+"""How far a decision is from changing, where it would change, and which features hold it.
+
+The decision `argmin_k f_k` of a sample in class i changes when some `h = f_j - f_i` turns negative: one
+quadric per other class. The nearest point of each is found exactly (see `quadric`), and the nearest of
+those is the answer: no other separator can interfere, as the decision cannot have changed before the first
+of them is reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from ._arrays import EPS, AnyArray, FloatArray, check_points, finite_array
+from .quadric import Rounding, nearest_negative
+from .separators import Separators
+
+__all__ = ["Counterfactuals", "certified_radius", "counterfactuals"]
+
+# Samples handled at once: bounds the memory (a few arrays of this many rows), not the speed.
+_BATCH = 8192
+
+
+@dataclass(frozen=True, eq=False)
+class Counterfactuals:
+    """For each sample, the nearest point where the decision changes.
+
+    Attributes
+    ----------
+    samples : ndarray of shape (n_samples, p)
+        The samples, in the user's units.
+    points : ndarray of shape (n_samples, p)
+        The nearest points, on the boundary itself, in the user's units; NaN where the decision never changes.
+    distances : ndarray of shape (n_samples,)
+        From sample to point in the units asked for; infinite where the decision never changes.
+    from_classes, to_classes : ndarray of shape (n_samples,)
+        The decision, and what it changes to; the same label where it never changes.
+    """
+
+    samples: FloatArray
+    points: FloatArray
+    distances: FloatArray
+    from_classes: AnyArray
+    to_classes: AnyArray
+    _deepest: FloatArray
+
+    def pushed(self, relative: float = 1e-6) -> FloatArray:
+        """Points just behind the boundary, where the decision has changed, shape (n_samples, p).
+
+        Parameters
+        ----------
+        relative : float, default=1e-6
+            How much farther than the boundary to go, as a part of the way to it; less where the region
+            behind is so thin that this would leave it again.
+        """
+        if not relative > 0:
+            raise ValueError(f"relative of Counterfactuals.pushed must be a number > 0; got {relative!r}.")
+        factor = np.minimum(1.0 + relative, self._deepest)[:, None]
+        return self.samples + factor * (self.points - self.samples)
+
+
+def certified_radius(
+    model: object,
+    X: ArrayLike,
+    *,
+    scale: ArrayLike | None = None,
+    features: Iterable[Any] | None = None,
+) -> FloatArray:
+    """The radius around each sample within which the decision provably stays the same.
+
+    It is exact, not a bound: at that distance there is a point where the decision changes.
+
+    Parameters
+    ----------
+    model : fitted QMSClassifier, Separators, or member functions
+        Anything `Separators.of` takes.
+    X : array-like of shape (n_samples, p)
+        Samples, in the units of the model.
+    scale : array-like of shape (p,), default=None
+        The unit in which each feature is measured: distances are `||(x - x') / scale||`. Pass a scaler's
+        `scale_` for standardised units; its centre does not matter to a distance. None is the user's units.
+    features : iterable of int or str, or boolean mask, default=None
+        The features that may change; the others keep the sample's values. None is all.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Infinite where no change of those features changes the decision.
+
+    See Also
+    --------
+    counterfactuals : the points as well.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multiform.geometry import Separators, certified_radius
+    >>> nearest = Separators(np.stack([np.eye(2)] * 2), [[0, 0], [4, 0]])
+    >>> certified_radius(nearest, [[1.0, 0.0], [1.5, 9.0]])
+    array([1. , 0.5])
+    >>> certified_radius(nearest, [[1.0, 0.0]], scale=[2.0, 1.0])
+    array([0.5])
+    >>> certified_radius(nearest, [[1.0, 0.0]], features=[1])
+    array([inf])
+    """
+    separators, points, space = _prepare(model, X, scale, features, "certified_radius")
+    radii = [change.distance for change in _nearest_changes(separators, points, space)]
+    return np.concatenate([np.empty(0), *radii])
+
+
+def counterfactuals(
+    model: object,
+    X: ArrayLike,
+    *,
+    scale: ArrayLike | None = None,
+    features: Iterable[Any] | None = None,
+) -> Counterfactuals:
+    """The nearest point to each sample where the decision changes: the least change that would matter.
+
+    Parameters
+    ----------
+    model, X, scale, features
+        As in `certified_radius`.
+
+    Returns
+    -------
+    Counterfactuals
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multiform.geometry import Separators, counterfactuals
+    >>> nearest = Separators(np.stack([np.eye(2)] * 2), [[0, 0], [4, 0]], ["left", "right"])
+    >>> change = counterfactuals(nearest, [[1.0, 0.0]])
+    >>> change.points, change.distances, change.to_classes
+    (array([[2., 0.]]), array([1.]), array(['right'], dtype='<U5'))
+    >>> nearest.predict(change.pushed())
+    array(['right'], dtype='<U5')
+    """
+    separators, points, space = _prepare(model, X, scale, features, "counterfactuals")
+    changes = list(_nearest_changes(separators, points, space))
+    moved = points.copy()
+    if changes:
+        moved[:, space.free] += np.vstack([change.displacement for change in changes])
+    distances = np.concatenate([np.empty(0), *(change.distance for change in changes)])
+    moved[np.isinf(distances)] = np.nan
+    decision = np.concatenate([np.empty(0, dtype=np.intp), *(change.decision for change in changes)])
+    other = np.concatenate([np.empty(0, dtype=np.intp), *(change.other for change in changes)])
+    deepest = np.concatenate([np.empty(0), *(change.deepest for change in changes)])
+    classes = separators.classes
+    return Counterfactuals(points, moved, distances, classes[decision], classes[other], deepest)
+
+
+@dataclass(frozen=True)
+class _Space:
+    """The features that may move, and the unit of each."""
+
+    free: NDArray[np.intp]
+    unit: FloatArray
+
+
+@dataclass(frozen=True)
+class _PairFrame:
+    """Eigenvectors of one boundary `h = f_j - f_i` within the free features, measured in their units.
+
+    With C = [A_i; A_j] restricted to the free columns, times their units, and J = diag(-1, ..., +1, ...), the
+    quadratic part of h is C'JC and its gradient 2 C'J r of the residuals r = [A_i x - b_i; A_j x - b_j].
+    Both live in the row space of C, so `C' = U T` leaves an eigenproblem of size min(p, 2q): T J T' = W
+    diag(lambda) W'.
+    """
+
+    curvature: FloatArray  # lambda, shape (r,)
+    gradient_map: FloatArray  # 2 J T' W, shape (2q, r): residuals to gradient
+    basis: FloatArray  # U W in the user's units, shape (n_free, r)
+    norm: float  # of C
+
+    @classmethod
+    def between(cls, separators: Separators, i: int, j: int, space: _Space) -> _PairFrame:
+        rows = np.vstack([separators.components[i], separators.components[j]])[:, space.free] * space.unit
+        sign = np.repeat([-1.0, 1.0], separators.n_components)
+        orthonormal, triangle = linalg.qr(rows.T, mode="economic", check_finite=False)
+        curvature, vectors = np.linalg.eigh((triangle * sign) @ triangle.T)
+        gradient_map = 2.0 * sign[:, None] * (triangle.T @ vectors)
+        basis = (orthonormal @ vectors) * space.unit[:, None]
+        return cls(curvature, gradient_map, basis, float(np.linalg.norm(rows)))
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """The nearest change of decision of a batch of samples; class indices instead of labels."""
+
+    decision: NDArray[np.intp]
+    other: NDArray[np.intp]
+    distance: FloatArray
+    displacement: FloatArray  # of the free features, in the user's units
+    deepest: FloatArray  # how far along the way h is lowest, in parts of the way to the boundary
+
+
+def _nearest_changes(separators: Separators, points: FloatArray, space: _Space) -> Iterator[_Changes]:
+    """The nearest change of each sample, batch by batch; eigenvectors are found once per pair of classes."""
+    frames: dict[tuple[int, int], _PairFrame] = {}
+    for start in range(0, len(points), _BATCH):
+        residuals = separators.residuals(points[start : start + _BATCH])
+        values = np.einsum("nmq,nmq->nm", residuals, residuals)
+        decision = values.argmin(axis=1)
+        n = len(residuals)
+        found = _Changes(
+            decision,
+            decision.copy(),
+            np.full(n, np.inf),
+            np.zeros((n, len(space.free))),
+            np.full(n, np.inf),
+        )
+        for i in np.unique(decision).tolist():
+            rows = np.flatnonzero(decision == i)
+            # The likeliest rivals first, so that most of the others can be ruled out without solving.
+            for j in values[rows].mean(axis=0).argsort().tolist():
+                if j == i:
+                    continue
+                if (i, j) not in frames:
+                    frames[i, j] = _PairFrame.between(separators, i, j, space)
+                gap = values[rows, j] - values[rows, i]
+                pair_residuals = residuals[rows[:, None], [i, j]].reshape(len(rows), -1)
+                _keep_if_nearer(found, rows, j, frames[i, j], gap, pair_residuals)
+        yield found
+
+
+def _keep_if_nearer(
+    found: _Changes,
+    rows: NDArray[np.intp],
+    j: int,
+    frame: _PairFrame,
+    gap: FloatArray,
+    residuals: FloatArray,
+) -> None:
+    """Update `found` in place with the boundary against class j, where that is the nearest so far."""
+    gradient = residuals @ frame.gradient_map
+    # h >= h0 - ||g|| d - l d^2 at distance d: only where this lets h vanish nearer than the best so far is
+    # the exact answer needed.
+    best = found.distance[rows]
+    slope, bend = np.linalg.norm(gradient, axis=1), max(0.0, -float(frame.curvature.min()))
+    with np.errstate(invalid="ignore"):
+        possible = np.isinf(best) | (gap < best * (slope + bend * best) * (1.0 + 1e-12))
+    rows, gap, gradient = rows[possible], gap[possible], gradient[possible]
+
+    # Sums of 2q products: what their rounding can amount to.
+    unit = 8.0 * EPS * len(frame.gradient_map)
+    length = np.linalg.norm(residuals[possible], axis=1)
+    rounding = Rounding(unit * length**2, unit * frame.norm * length, unit * frame.norm**2)
+    step = nearest_negative(gap, gradient, frame.curvature, rounding)
+
+    reach = np.linalg.norm(step, axis=1)
+    nearer = reach < found.distance[rows]  # never where reach is NaN: no change in that direction
+    rows, step = rows[nearer], step[nearer]
+    found.other[rows] = j
+    found.distance[rows] = reach[nearer]
+    found.displacement[rows] = step @ frame.basis.T
+    found.deepest[rows] = _deepest_factor(step, gradient[nearer], frame.curvature)
+
+
+def _deepest_factor(step: FloatArray, gradient: FloatArray, curvature: FloatArray) -> FloatArray:
+    """Where `t -> h(x + t d)` is lowest: at `t = -g'd / (2 d'Md)` if it curves up, else without end."""
+    bend = 2.0 * (step**2 @ curvature)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lowest = -np.einsum("nr,nr->n", gradient, step) / bend
+    return np.asarray(np.where(bend > 0, np.maximum(lowest, 1.0), np.inf), dtype=np.float64)
+
+
+def _prepare(
+    model: object, X: ArrayLike, scale: ArrayLike | None, features: Iterable[Any] | None, owner: str
+) -> tuple[Separators, FloatArray, _Space]:
+    separators = Separators.of(model)
+    p = separators.n_features
+    points = check_points(X, p, owner)
+    unit = np.ones(p) if scale is None else finite_array(scale, "scale", owner, ndim=1)
+    if unit.shape != (p,) or not (unit > 0).all():
+        raise ValueError(
+            f"scale of {owner} must be {p} numbers > 0, one unit per feature; got shape {unit.shape} with "
+            f"smallest {unit.min(initial=np.inf):.6g}. A feature that must not change is left out of "
+            "`features` instead."
+        )
+    free = np.arange(p) if features is None else _feature_indices(features, separators, owner)
+    return separators, points, _Space(free, unit[free])
+
+
+def _feature_indices(features: Iterable[Any], separators: Separators, owner: str) -> NDArray[np.intp]:
+    """Columns of the features that may change, from indices, names, or a boolean mask."""
+    p, names = separators.n_features, separators.feature_names
+    wanted = list(features)
+    if wanted and all(isinstance(feature, (bool, np.bool_)) for feature in wanted):
+        if len(wanted) != p:
+            raise ValueError(f"a boolean mask in features of {owner} needs {p} entries; got {len(wanted)}.")
+        wanted = np.flatnonzero(wanted).tolist()
+    columns = []
+    for feature in wanted:
+        if isinstance(feature, str):
+            if names is None or feature not in names:
+                known = "the model has no feature names" if names is None else f"the names are {list(names)}"
+                raise ValueError(f"features of {owner} holds {feature!r}, but {known}.")
+            columns.append(names.index(feature))
+        elif -p <= feature < p:
+            columns.append(int(feature) % p)
+        else:
+            raise ValueError(f"features of {owner} must lie in 0..{p - 1}; got {feature!r}.")
+    if not columns:
+        raise ValueError(f"features of {owner} must name at least one feature that may change; got none.")
+    return np.unique(np.array(columns, dtype=np.intp))

@@ -1,0 +1,378 @@
+"""Property A, Lemma 3 and Theorem 1: separators and pairwise separating quadratics are two views of one
+thing.
+
+Theorem 1: quadratics h_ij with the cyclic condition `h_ij + h_jk + h_ki = 0` for all i, j, k are exactly the
+differences `h_ij = f_i - f_j` of member functions. h_ij < 0 then says that class i is preferred to class j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._arrays import EPS, FloatArray, check_points, equilibrating_scale
+from .lemmas import difference_of_members
+from .member import MemberFunction
+from .polynomial import QuadraticPolynomial
+from .separators import Separators
+
+__all__ = [
+    "CyclicConditionError",
+    "PairwiseQuadratics",
+    "PropertyAReport",
+    "cyclic_violation",
+    "has_property_a",
+    "pairwise_from_separators",
+    "project_to_cyclic",
+    "property_a_report",
+    "separators_from_pairwise",
+]
+
+PairwiseQuadratics = Mapping[tuple[Any, Any], QuadraticPolynomial]
+
+
+@dataclass(frozen=True)
+class PropertyAReport:
+    """What `property_a_report` found.
+
+    Attributes
+    ----------
+    margin : float
+        The smallest of `-h` over the first set and `h` over the second: positive exactly when Property A
+        holds, infinite when both sets are empty.
+    offending_first, offending_second : ndarray of int
+        Rows of the first set where `h >= 0`, and of the second where `h <= 0`; worst first.
+    """
+
+    margin: float
+    offending_first: NDArray[np.intp]
+    offending_second: NDArray[np.intp]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the triplex has Property A."""
+        return self.margin > 0
+
+
+def property_a_report(first: ArrayLike, second: ArrayLike, h: QuadraticPolynomial) -> PropertyAReport:
+    """How far the triplex {S1, S2, h} is from having, or from losing, Property A (Definition 5).
+
+    Property A: `h(x) < 0` for all x in S1 and `h(x) > 0` for all x in S2.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n_points, p)
+        The finite sets S1 and S2.
+    h : QuadraticPolynomial
+        The quadratic that should separate them.
+
+    Returns
+    -------
+    PropertyAReport
+
+    Examples
+    --------
+    >>> from multiform.geometry import QuadraticPolynomial, property_a_report
+    >>> circle = QuadraticPolynomial([[1, 0], [0, 1]], constant=-1)
+    >>> report = property_a_report([[0.0, 0.0], [2.0, 0.0]], [[0.0, 3.0]], circle)
+    >>> report.holds, report.margin, report.offending_first
+    (False, -3.0, array([1]))
+    """
+    inside = -h(check_points(first, h.n_features, "property_a_report"))
+    outside = h(check_points(second, h.n_features, "property_a_report"))
+    margin = min(inside.min(initial=np.inf), outside.min(initial=np.inf))
+    return PropertyAReport(float(margin), _lowest_first(inside), _lowest_first(outside))
+
+
+def has_property_a(first: ArrayLike, second: ArrayLike, h: QuadraticPolynomial) -> bool:
+    """Whether `h(x) < 0` on all of `first` and `h(x) > 0` on all of `second` (Definition 5).
+
+    See Also
+    --------
+    property_a_report : the margin and the points that offend.
+
+    Examples
+    --------
+    >>> from multiform.geometry import QuadraticPolynomial, has_property_a
+    >>> circle = QuadraticPolynomial([[1, 0], [0, 1]], constant=-1)
+    >>> has_property_a([[0.0, 0.0]], [[0.0, 3.0]], circle)
+    True
+    """
+    return property_a_report(first, second, h).holds
+
+
+def _lowest_first(margins: FloatArray) -> NDArray[np.intp]:
+    offending = np.flatnonzero(margins <= 0)
+    return offending[np.argsort(margins[offending], kind="stable")]
+
+
+class CyclicConditionError(ValueError):
+    """Pairwise quadratics that had to satisfy the cyclic condition do not.
+
+    Attributes
+    ----------
+    triple : tuple
+        The labels i, j, k where `h_ij + h_jk + h_ki` is farthest from zero.
+    violation : float
+        Its largest coefficient, relative to the largest of the quadratics, every variable on its own scale.
+    """
+
+    def __init__(self, triple: tuple[Any, Any, Any], violation: float) -> None:
+        i, j, k = triple
+        super().__init__(
+            "the pairwise quadratics must satisfy h_ij + h_jk + h_ki = 0 for all classes (Theorem 1); "
+            f"the worst is i={i!r}, j={j!r}, k={k!r}, off by {violation:.3g} of the largest coefficient. "
+            "`project_to_cyclic` gives the nearest quadratics that satisfy it."
+        )
+        self.triple = triple
+        self.violation = violation
+
+
+def pairwise_from_separators(model: object) -> dict[tuple[Any, Any], QuadraticPolynomial]:
+    """The boundaries `h_ij = f_i - f_j` of every ordered pair of classes; negative where class i is
+    preferred.
+
+    Parameters
+    ----------
+    model : fitted QMSClassifier, Separators, or member functions
+        Anything `Separators.of` takes.
+
+    Returns
+    -------
+    dict
+        From (label i, label j), i != j, to a QuadraticPolynomial.
+
+    Examples
+    --------
+    >>> from multiform.geometry import MemberFunction, pairwise_from_separators
+    >>> h = pairwise_from_separators({"a": MemberFunction([[1]], [0]), "b": MemberFunction([[1]], [2])})
+    >>> h["a", "b"]
+    <QuadraticPolynomial in 1 variable: 4 x0 - 4>
+    """
+    separators = Separators.of(model)
+    polynomials = [member.to_polynomial() for member in separators]
+    labels = separators.classes.tolist()
+    return {
+        (labels[i], labels[j]): polynomials[i] - polynomials[j]
+        for i in range(len(labels))
+        for j in range(len(labels))
+        if i != j
+    }
+
+
+def cyclic_violation(h: PairwiseQuadratics) -> tuple[tuple[Any, Any, Any], float]:
+    """The triple of classes where the cyclic condition fails most, and by how much.
+
+    Parameters
+    ----------
+    h : mapping
+        From (label i, label j) to a QuadraticPolynomial. One order of each pair is enough: h_ji is then
+        -h_ij.
+
+    Returns
+    -------
+    triple : tuple of labels
+    violation : float
+        Largest coefficient of `h_ij + h_jk + h_ki`, relative to the largest of the quadratics, every
+        variable on its own scale; 0 when the condition holds exactly.
+    """
+    labels, forms = _complete_forms(h, "cyclic_violation")
+    triple, violation = _worst_triple(forms)
+    return (labels[triple[0]], labels[triple[1]], labels[triple[2]]), violation
+
+
+def separators_from_pairwise(
+    h: PairwiseQuadratics, *, method: Literal["compact", "paper"] = "compact", tol: float = 1e-9
+) -> Separators:
+    """Separators whose differences are the given pairwise quadratics (Theorem 1; Lemma 3 for three classes).
+
+    Parameters
+    ----------
+    h : mapping
+        From (label i, label j) to the QuadraticPolynomial h_ij. One order of each pair is enough. Classes are
+        numbered in the order in which they first appear.
+    method : {"compact", "paper"}, default="compact"
+        "paper" is the proof's construction: `h_1i = u_i - v_i` by Lemma 2, then `f_i = v_i - u_i + sum_k
+        u_k`. "compact" adds to all classes a common quadratic that is grown only as far as every f_i needs
+        to be nonnegative: smaller values, so less is lost when they are subtracted again.
+    tol : float, default=1e-9
+        Largest violation of the cyclic condition that counts as rounding; see `cyclic_violation`.
+
+    Returns
+    -------
+    Separators
+        At most p + 1 rows each.
+
+    Raises
+    ------
+    CyclicConditionError
+        When the condition fails; the error carries the worst triple.
+
+    Examples
+    --------
+    >>> from multiform.geometry import QuadraticPolynomial, pairwise_from_separators, separators_from_pairwise
+    >>> h12 = QuadraticPolynomial([[1.0]], constant=-1.0)          # class 1 inside (-1, 1)
+    >>> h23 = QuadraticPolynomial.affine([1.0])                    # class 2 left of 0
+    >>> h = {(1, 2): h12, (2, 3): h23, (3, 1): -h12 - h23}
+    >>> f = separators_from_pairwise(h)
+    >>> f.predict([[0.5], [-3.0], [3.0]])
+    array([1, 2, 3])
+    >>> pairwise_from_separators(f)[1, 2].isclose(h12)
+    True
+    """
+    if method not in ("compact", "paper"):
+        raise ValueError(f'method of separators_from_pairwise must be "compact" or "paper"; got {method!r}.')
+    labels, forms = _complete_forms(h, "separators_from_pairwise")
+    triple, violation = _worst_triple(forms)
+    if violation > tol:
+        raise CyclicConditionError((labels[triple[0]], labels[triple[1]], labels[triple[2]]), violation)
+    members = _compact_members(forms) if method == "compact" else _paper_members(forms)
+    return Separators.from_members(members, labels)
+
+
+def project_to_cyclic(
+    h: PairwiseQuadratics, *, weights: Mapping[tuple[Any, Any], float] | None = None
+) -> dict[tuple[Any, Any], QuadraticPolynomial]:
+    """The cyclic quadratics nearest to arbitrary pairwise ones, so that one-vs-one models can be merged.
+
+    Minimises `sum_(i,j) w_ij ||h_ij - (e_i - e_j)||^2` over quadratics e_1, ..., e_m, with the norm of the
+    coefficients; any norm that treats the coefficients separately has the same minimiser, so units do not
+    matter.
+
+    Parameters
+    ----------
+    h : mapping
+        From (label i, label j) to the QuadraticPolynomial h_ij. Pairs may be missing as long as the others
+        connect all classes; a pair given in both orders counts twice.
+    weights : mapping, default=None
+        From the same keys to numbers > 0, for example the samples behind each quadratic; None is 1 for each.
+
+    Returns
+    -------
+    dict
+        From every ordered pair of different labels to a QuadraticPolynomial: ready for
+        `separators_from_pairwise`.
+
+    Examples
+    --------
+    >>> from multiform.geometry import QuadraticPolynomial, cyclic_violation, project_to_cyclic
+    >>> x, one = QuadraticPolynomial.affine([1.0]), QuadraticPolynomial([[0.0]], constant=1.0)
+    >>> merged = project_to_cyclic({(0, 1): x, (1, 2): x, (0, 2): x + one})
+    >>> cyclic_violation(merged)[1] < 1e-12
+    True
+    """
+    labels, index = _labels(h, "project_to_cyclic")
+    edges = [(i, j) for i, j in h if i != j]
+    weight = np.array([1.0 if weights is None else float(weights[pair]) for pair in edges])
+    if not (np.isfinite(weight).all() and (weight > 0).all()):
+        raise ValueError(
+            "weights of project_to_cyclic must be finite numbers > 0; leave a pair out of h instead."
+        )
+    # Normal equations: (graph Laplacian of the weights) e = B' W h, one right-hand side per coefficient.
+    # Its null space, the same quadratic added to every class, changes no difference: lstsq takes the
+    # solution without it.
+    incidence = np.zeros((len(edges), len(labels)))
+    for row, (i, j) in enumerate(edges):
+        incidence[row, index[i]], incidence[row, index[j]] = 1.0, -1.0
+    root = np.sqrt(weight)[:, None]
+    if np.linalg.matrix_rank(incidence) < len(labels) - 1:
+        raise ValueError(
+            "h of project_to_cyclic must connect all classes through its pairs; some classes share no "
+            "pair, not even through others: add a quadratic between the groups."
+        )
+    forms = np.array([h[pair].homogeneous() for pair in edges])
+    potentials = np.linalg.lstsq(root * incidence, root * forms.reshape(len(edges), -1), rcond=None)[0]
+    potentials = potentials.reshape(len(labels), *forms.shape[1:])
+    return {
+        (a, b): QuadraticPolynomial.from_homogeneous(potentials[index[a]] - potentials[index[b]])
+        for a in labels
+        for b in labels
+        if a != b
+    }
+
+
+def _labels(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], dict[Any, int]]:
+    """Labels in order of first appearance, with their positions; checks what every user of `h` needs."""
+    labels = list(dict.fromkeys(label for pair in h for label in pair))
+    if len(labels) < 2:
+        raise ValueError(f"h of {owner} must hold quadratics between at least two classes; got {labels!r}.")
+    if len({polynomial.n_features for polynomial in h.values()}) != 1:
+        raise ValueError(f"all quadratics in h of {owner} must have the same number of variables.")
+    return labels, {label: position for position, label in enumerate(labels)}
+
+
+def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], FloatArray]:
+    """Homogeneous forms of all h_ij, shape (m, m, p+1, p+1); a pair given in one order fills the other."""
+    labels, index = _labels(h, owner)
+    size = next(iter(h.values())).n_features + 1
+    forms = np.zeros((len(labels), len(labels), size, size))
+    for (i, j), polynomial in h.items():
+        forms[index[i], index[j]] = polynomial.homogeneous()
+    for i, j in combinations(labels, 2):
+        if (i, j) not in h and (j, i) not in h:
+            raise ValueError(
+                f"h of {owner} must hold a quadratic for every pair of classes; {(i, j)!r} is missing. "
+                "`project_to_cyclic` fills in what is missing."
+            )
+        if (j, i) not in h:
+            forms[index[j], index[i]] = -forms[index[i], index[j]]
+        elif (i, j) not in h:
+            forms[index[i], index[j]] = -forms[index[j], index[i]]
+    return labels, forms
+
+
+def _worst_triple(forms: FloatArray) -> tuple[tuple[int, int, int], float]:
+    """Where `h_ij + h_jk + h_ki` is largest; i = j = k says h_ii = 0, and i = j says h_ij = -h_ji."""
+    m = len(forms)
+    scale = equilibrating_scale(np.abs(forms).sum(axis=(0, 1)))
+    scaled = forms / np.outer(scale, scale)
+    largest = np.abs(scaled).max(initial=0.0)
+    worst, violation = (0, 0, 0), 0.0
+    for i in range(m):
+        for j in range(m):
+            # All k at once: the sum is linear in them.
+            sums = np.abs(scaled[i, j] + scaled[j, :] + scaled[:, i]).max(axis=(1, 2))
+            k = int(sums.argmax())
+            if sums[k] > violation:
+                worst, violation = (i, j, k), float(sums[k])
+    return worst, float(violation / largest) if violation else 0.0
+
+
+def _paper_members(forms: FloatArray) -> list[MemberFunction]:
+    """The proof of Theorem 1: `h_1i = u_i - v_i`, `f_i = v_i - u_i + sum_k u_k = v_i + sum_(k != i) u_k`."""
+    pairs = [difference_of_members(QuadraticPolynomial.from_homogeneous(form)) for form in forms[0]]
+    members = []
+    for i, (_, v) in enumerate(pairs):
+        total = v
+        for k, (u, _) in enumerate(pairs):
+            if k != i:
+                total = total + u
+        members.append(total.reduce())
+    return members
+
+
+def _compact_members(forms: FloatArray) -> list[MemberFunction]:
+    """`f_i = e_i + g` with `e_i = mean_j h_ij`, so that `f_i - f_j = h_ij`, and a common g just large enough.
+
+    g starts at zero and grows, class by class, by the negative part of `e_i + g`; what is added is positive
+    semidefinite, so a class that is nonnegative once stays so.
+    """
+    potentials = forms.mean(axis=1)
+    scale = equilibrating_scale(np.abs(potentials).sum(axis=0))
+    potentials = potentials / np.outer(scale, scale)
+    common = np.zeros_like(potentials[0])
+    for potential in potentials:
+        eigenvalues, vectors = np.linalg.eigh(potential + common)
+        common = common + (vectors * np.maximum(-eigenvalues, 0.0)) @ vectors.T
+    members = []
+    for potential in potentials:
+        eigenvalues, vectors = np.linalg.eigh(potential + common)
+        kept = eigenvalues > EPS * len(common) * max(eigenvalues[-1], 0.0)
+        rows = np.sqrt(eigenvalues[kept, None]) * vectors.T[kept] * scale
+        members.append(MemberFunction._from_homogeneous_rows(rows))
+    return members

@@ -1,0 +1,50 @@
+"""How good are the answers, and how good is the trust put in them?
+
+Two families. The paper's (section 3.2): a confusion matrix for each loyalty type, stacked into the confusion
+tensor, and what follows from it. And the selective ones: what happens to the error when only the surest
+answers are kept, as a curve, as one number, or at one coverage.
+"""
+
+from multiform.metrics._loyalty import (
+    LOYALTY_LEVELS,
+    LayerScores,
+    LoyaltyTable,
+    confusion_tensor,
+    layer_scores,
+    loyalty_report,
+    loyalty_table,
+)
+from multiform.metrics._selective import (
+    accuracy_at_coverage,
+    augrc,
+    aurc,
+    coverage_at_accuracy,
+    risk_coverage_curve,
+)
+from multiform.metrics._trust import (
+    SelectiveScorer,
+    make_selective_scorer,
+    neg_augrc_scorer,
+    neg_aurc_scorer,
+    trust_score,
+)
+
+__all__ = [
+    "LOYALTY_LEVELS",
+    "LayerScores",
+    "LoyaltyTable",
+    "SelectiveScorer",
+    "accuracy_at_coverage",
+    "augrc",
+    "aurc",
+    "confusion_tensor",
+    "coverage_at_accuracy",
+    "layer_scores",
+    "loyalty_report",
+    "loyalty_table",
+    "make_selective_scorer",
+    "neg_augrc_scorer",
+    "neg_aurc_scorer",
+    "risk_coverage_curve",
+    "trust_score",
+]

@@ -1,0 +1,52 @@
+// Minibatch Adam on the ratio loss (the paper's reference Chang 2021), visiting mostly the samples that matter.
+#pragma once
+
+#include <vector>
+
+#include "problem.hpp"
+#include "random.hpp"
+
+namespace multiform {
+
+struct AdamSettings {
+    int64_t batch_size;
+    int64_t n_passes;   // the length of the cosine schedule
+    float learning_rate, beta1, beta2, epsilon;
+    float revisit;      // chance that a sample without an active pair is visited in a pass; 1 visits all
+    float final_rate;   // the learning rate at the end of the schedule, as a share of the first
+};
+
+class AdamMember {
+   public:
+    AdamMember(const Problem& problem, const Member& member, const AdamSettings& settings, float* first, float* second);
+
+    // Goes on to the end of pass `until`, or stops between two steps once `deadline` (seconds, steady clock) is past.
+    void train(Team& team, int64_t until, double deadline);
+
+    int64_t passes() const { return passes_; }
+    int64_t visits() const { return visits_; }
+    const std::vector<double>& losses() const { return losses_; }
+
+   private:
+    void begin_pass();
+    void step(Team& team, int64_t begin, int64_t end);
+    void reserve(int n_threads);
+
+    Problem problem_;
+    Member member_;
+    AdamSettings settings_;
+    float *first_, *second_;
+    Random random_;
+    std::vector<int32_t> eligible_, order_;
+    std::vector<uint8_t> active_;
+    int64_t passes_ = 0, batch_ = 0, n_batches_ = 0, steps_ = 0, visits_ = 0;
+    double pass_loss_ = 0, pass_weight_ = 0;
+    std::vector<double> losses_;
+    // scratch of one step
+    std::vector<float> x_, z_, gradient_, scratch_, energy_, row_weight_;
+    std::vector<int32_t> row_target_;
+    std::vector<uint8_t> row_active_;
+    std::vector<double> tile_loss_, tile_slope_, tile_norm_;
+};
+
+}  // namespace multiform

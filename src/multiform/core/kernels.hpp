@@ -1,0 +1,110 @@
+// The border between the solvers and the vector kernels: plain structs and one table of functions.
+//
+// kernels.inl is compiled once per instruction set, each time in a namespace of its own; dispatch.cpp picks
+// one table at run time. Every kernel works on lanes of 16 floats whatever the registers hold, and no
+// compilation fuses multiplies with adds, so all instruction sets give the same bits.
+#pragma once
+
+#include <cstdint>
+
+namespace multiform {
+
+enum class RowKind { float32, uint8, csr };
+
+// The caller's X, never copied: a row is read as (x - center) * inverse_scale.
+struct Rows {
+    RowKind kind = RowKind::float32;
+    const void* values = nullptr;      // dense: row-major; csr: the stored values, float32
+    const int64_t* indptr = nullptr;   // csr only
+    const int32_t* indices = nullptr;  // csr only
+    int64_t n_rows = 0;
+    int64_t n_columns = 0;
+    int64_t row_stride = 0;  // in elements, dense only
+    const float* center = nullptr;
+    const float* inverse_scale = nullptr;
+};
+
+// One tile of samples on its way from residuals to the gradient of the ratio loss.
+struct LossTile {
+    float* residuals;  // in: A x - b, (n_rows, m * q); out: the gradient of the loss by it
+    int64_t n_rows, n_classes, n_components;
+    const int32_t* target;
+    const float* weight;           // per row; null means 1
+    const float* class_weight;     // per class
+    const float* noise_energy;     // sigma^2 ||A_k||^2 per class, added to f_k
+    float alpha;
+    float scale;                   // of the gradient: 1 / batch
+    float* member_values;          // scratch, n_classes
+    float* slope;                  // scratch, n_classes
+    double* class_slope;           // out: sum over rows of d loss / d f_k
+    uint8_t* active;               // out: whether the row still has a pair above alpha
+};
+
+struct AdamSlice {
+    float* weights;
+    float* first;
+    float* second;
+    const float* gradient;
+    int64_t length;
+    float decay;  // closed-form noise: decay * weights is added to the gradient
+    float beta1, beta2, step, epsilon;
+};
+
+// One row of A_k (and its offset) against the samples that this class can affect; see cpm.cpp.
+struct CpmRow {
+    int64_t n_features;
+    bool bytes;                  // columns are raw uint8 rather than float32
+    const void* columns;         // column-major, n_lanes values a column; own-class samples first
+    int64_t n_lanes;             // samples, padded to a multiple of 16
+    int64_t own_blocks;          // the first own_blocks blocks of 16 hold the own class
+    const float* center;         // applied to uint8 columns
+    const float* inverse_scale;  // likewise
+    const int32_t* selected;     // which columns of center and inverse_scale these are; null: all
+    const int32_t* block_list;   // per column, the blocks with a value that is not 0
+    const int64_t* block_start;  // n_features + 1
+    float* weights;              // in and out: A_k[r, :] then b_k[r]
+    float* steps;                // in and out: signed, the sign is the direction to try first
+    float* residual;             // in and out: R_r per sample
+    float* rest;                 // f_k - R_r^2 per sample
+    const float* own_slope;      // frozen own terms: w sum over active j of 1 / f_j
+    const float* scaled_target;  // other classes: w f_y
+    const float* floor;          // other classes: w alpha
+    float* loss;                 // in and out, current loss per sample
+    float* trial;                // scratch, n_lanes
+    int64_t n_classes;           // exact own terms: inverse f_j per class, (n_classes, own_blocks * 16)
+    const float* inverse_rival;  // null when the own terms are frozen
+    const float* own_weight;     // exact own terms: w per own sample
+    float alpha;
+    bool exact_noise;            // the noise energy shifts every sample's f exactly
+    float noise;                 // sigma^2
+    double noise_slope;          // frozen: sum over samples of d loss / d f_k
+    float grow, shrink, smallest;
+    int64_t tried, accepted;     // out
+};
+
+struct Kernels {
+    const char* name;
+    void (*gather)(const Rows&, const int32_t* samples, int64_t n, const int32_t* columns, int64_t n_selected,
+                   float* out, int64_t stride);
+    double (*ratio_loss)(const LossTile&);
+    void (*adam)(const AdamSlice&);
+    void (*member_values)(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components,
+                          float* out);
+    void (*cpm_residual)(CpmRow&);
+    void (*cpm_row)(CpmRow&);
+    // Adds the rows first..last to sum, or with a mean their squared deviations from it; dense rows only.
+    void (*moments)(const Rows&, int64_t first, int64_t last, const double* mean, double* sum, float* least,
+                    float* most);
+};
+
+// The tables that exist on this machine; null when the processor lacks the instructions.
+const Kernels* kernels_named(const char* name);
+const Kernels* best_kernels();
+
+extern const Kernels kernels_portable;
+#ifdef MULTIFORM_X86
+extern const Kernels kernels_avx2;
+extern const Kernels kernels_avx512;
+#endif
+
+}  // namespace multiform

@@ -1,0 +1,375 @@
+// The vector kernels, compiled once per instruction set in the namespace MULTIFORM_ISA.
+// Sixteen lanes everywhere, sums folded in one fixed order: the bits do not depend on the registers.
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include "kernels.hpp"
+
+namespace multiform::MULTIFORM_ISA {
+
+constexpr int64_t kLanes = 16;
+typedef float Lanes __attribute__((vector_size(64)));
+
+static inline Lanes load(const float* at) {
+    Lanes lanes;
+    std::memcpy(&lanes, at, sizeof lanes);
+    return lanes;
+}
+
+// Widening bytes is the one thing that compilers do badly in portable vectors; the result is exact either way.
+static inline Lanes load(const uint8_t* at) {
+#if defined(__AVX512F__)
+    return (Lanes)_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i*)at)));
+#else
+    float lanes[kLanes];
+#if defined(__AVX2__)
+    for (int half = 0; half < 2; ++half)
+        _mm256_storeu_ps(lanes + 8 * half, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(at + 8 * half)))));
+#else
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<float>(at[lane]);
+#endif
+    return load(lanes);
+#endif
+}
+
+static inline void store(float* at, Lanes lanes) { std::memcpy(at, &lanes, sizeof lanes); }
+
+static inline Lanes splat(float value) { return Lanes{} + value; }
+
+static inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
+
+// Lane i meets lane i + 8, then i + 4, i + 2, i + 1.
+template <typename Sum>
+static inline Sum total(Lanes lanes) {
+    Sum sums[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) sums[lane] = static_cast<Sum>(lanes[lane]);
+    for (int half = kLanes / 2; half > 0; half /= 2)
+        for (int lane = 0; lane < half; ++lane) sums[lane] += sums[lane + half];
+    return sums[0];
+}
+
+// ---------------------------------------------------------------------------------------- rows into a batch
+
+template <typename Value>
+static void gather_dense(const Rows& rows, const Value* row, const int32_t* columns, int64_t n_selected, float* out) {
+    if (columns != nullptr) {
+        for (int64_t c = 0; c < n_selected; ++c) {
+            const int32_t column = columns[c];
+            out[c] = (static_cast<float>(row[column]) - rows.center[column]) * rows.inverse_scale[column];
+        }
+        return;
+    }
+    int64_t c = 0;
+    for (; c + kLanes <= n_selected; c += kLanes)
+        store(out + c, (load(row + c) - load(rows.center + c)) * load(rows.inverse_scale + c));
+    for (; c < n_selected; ++c) out[c] = (static_cast<float>(row[c]) - rows.center[c]) * rows.inverse_scale[c];
+}
+
+// Stored values stand in ascending columns, and so do the selected ones.
+static void gather_sparse(const Rows& rows, int64_t sample, const int32_t* columns, int64_t n_selected, float* out) {
+    const float* values = static_cast<const float*>(rows.values);
+    int64_t at = rows.indptr[sample];
+    const int64_t end = rows.indptr[sample + 1];
+    for (int64_t c = 0; c < n_selected; ++c) {
+        const int32_t column = columns == nullptr ? static_cast<int32_t>(c) : columns[c];
+        while (at < end && rows.indices[at] < column) ++at;
+        const float value = at < end && rows.indices[at] == column ? values[at] : 0.0f;
+        out[c] = (value - rows.center[column]) * rows.inverse_scale[column];
+    }
+}
+
+// out[i] = ((x_s - center) * inverse_scale, -1): the last column makes A x - b one product.
+// samples == null means rows 0..n-1 of `rows`.
+static void gather(const Rows& rows, const int32_t* samples, int64_t n, const int32_t* columns, int64_t n_selected,
+                   float* out, int64_t stride) {
+    for (int64_t i = 0; i < n; ++i) {
+        const int64_t sample = samples == nullptr ? i : samples[i];
+        float* target = out + i * stride;
+        switch (rows.kind) {
+            case RowKind::float32:
+                gather_dense(rows, static_cast<const float*>(rows.values) + sample * rows.row_stride, columns,
+                             n_selected, target);
+                break;
+            case RowKind::uint8:
+                gather_dense(rows, static_cast<const uint8_t*>(rows.values) + sample * rows.row_stride, columns,
+                             n_selected, target);
+                break;
+            case RowKind::csr: gather_sparse(rows, sample, columns, n_selected, target); break;
+        }
+        target[n_selected] = -1.0f;
+        for (int64_t c = n_selected + 1; c < stride; ++c) target[c] = 0.0f;
+    }
+}
+
+template <typename Value>
+static void moments_dense(const Rows& rows, int64_t first, int64_t last, const double* mean, double* sum, float* least,
+                          float* most) {
+    for (int64_t i = first; i < last; ++i) {
+        const Value* row = static_cast<const Value*>(rows.values) + i * rows.row_stride;
+        if (mean == nullptr)
+            for (int64_t c = 0; c < rows.n_columns; ++c) {
+                const float value = static_cast<float>(row[c]);
+                sum[c] += static_cast<double>(value);
+                least[c] = value < least[c] ? value : least[c];
+                most[c] = value > most[c] ? value : most[c];
+            }
+        else
+            for (int64_t c = 0; c < rows.n_columns; ++c) {
+                const double deviation = static_cast<double>(row[c]) - mean[c];
+                sum[c] += deviation * deviation;
+            }
+    }
+}
+
+static void moments(const Rows& rows, int64_t first, int64_t last, const double* mean, double* sum, float* least,
+                    float* most) {
+    if (rows.kind == RowKind::uint8)
+        moments_dense<uint8_t>(rows, first, last, mean, sum, least, most);
+    else
+        moments_dense<float>(rows, first, last, mean, sum, least, most);
+}
+
+// ------------------------------------------------------------------------------------------ the ratio loss
+
+static inline float sum_of_squares(const float* values, int64_t length) {
+    Lanes lanes = {};
+    int64_t c = 0;
+    for (; c + kLanes <= length; c += kLanes) {
+        const Lanes value = load(values + c);
+        lanes += value * value;
+    }
+    float tail[kLanes] = {};
+    std::memcpy(tail, values + c, static_cast<size_t>(length - c) * sizeof(float));
+    const Lanes rest = load(tail);
+    return total<float>(lanes + rest * rest);
+}
+
+static void member_values(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components,
+                          float* out) {
+    for (int64_t i = 0; i < n_rows * n_classes; ++i) out[i] = sum_of_squares(residuals + i * n_components, n_components);
+}
+
+// loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
+// d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2,   d f_k / d R_k = 2 R_k
+static double ratio_loss(const LossTile& tile) {
+    const int64_t m = tile.n_classes, q = tile.n_components;
+    constexpr float tiny = 1e-30f;  // a sample that a separator meets exactly: f = 0
+    double loss = 0;
+    for (int64_t i = 0; i < tile.n_rows; ++i) {
+        float* residual = tile.residuals + i * m * q;
+        float* f = tile.member_values;
+        for (int64_t k = 0; k < m; ++k)
+            f[k] = std::max(sum_of_squares(residual + k * q, q) + tile.noise_energy[k], tiny);
+        const int32_t y = tile.target[i];
+        const float weight = (tile.weight == nullptr ? 1.0f : tile.weight[i]) * tile.class_weight[y];
+        float own_slope = 0, sample_loss = 0;
+        for (int64_t j = 0; j < m; ++j) {
+            const float inverse = 1.0f / f[j];
+            const float ratio = f[y] * inverse;
+            const bool above = ratio > tile.alpha && j != y;
+            tile.slope[j] = above ? -ratio * inverse : 0.0f;
+            own_slope += above ? inverse : 0.0f;
+            sample_loss += j == y ? 0.0f : std::max(tile.alpha, ratio);
+        }
+        tile.slope[y] = own_slope;
+        tile.active[i] = own_slope > 0;
+        loss += static_cast<double>(weight) * static_cast<double>(sample_loss);
+        for (int64_t k = 0; k < m; ++k) {
+            const float slope = weight * tile.scale * tile.slope[k];
+            float* r = residual + k * q;
+            if (slope == 0.0f) {
+                std::memset(r, 0, static_cast<size_t>(q) * sizeof(float));
+                continue;
+            }
+            tile.class_slope[k] += static_cast<double>(slope);
+            const float twice = 2.0f * slope;
+            for (int64_t c = 0; c < q; ++c) r[c] *= twice;
+        }
+    }
+    return loss;
+}
+
+// -------------------------------------------------------------------------------------------------- Adam
+
+static void adam(const AdamSlice& slice) {
+    float* __restrict weights = slice.weights;
+    float* __restrict first = slice.first;
+    float* __restrict second = slice.second;
+    const float* __restrict slopes = slice.gradient;
+    const float beta1 = slice.beta1, beta2 = slice.beta2, decay = slice.decay, epsilon = slice.epsilon;
+    const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2, step = slice.step;
+    for (int64_t i = 0; i < slice.length; ++i) {
+        const float gradient = slopes[i] + decay * weights[i];
+        first[i] = beta1 * first[i] + rest1 * gradient;
+        second[i] = beta2 * second[i] + rest2 * (gradient * gradient);
+        weights[i] -= step * first[i] / (std::sqrt(second[i]) + epsilon);
+    }
+}
+
+// --------------------------------------------------------------------------------------------------- CPM
+
+// How a column of this row is read: x = (stored - center) * unit. The offset b_k[r] is the coordinate of a column
+// that is -1 everywhere; it stands last.
+template <typename Value>
+struct Column {
+    const Value* values;
+    const int32_t* blocks;  // those with a value that is not 0
+    int64_t n_blocks;
+    float center, unit;
+
+    Column(const CpmRow& row, int64_t c)
+        : values(static_cast<const Value*>(row.columns) + c * row.n_lanes),
+          blocks(row.block_list + row.block_start[c]),
+          n_blocks(row.block_start[c + 1] - row.block_start[c]),
+          center(0.0f),
+          unit(1.0f) {
+        if (!row.bytes) return;
+        const int64_t source = row.selected == nullptr || c == row.n_features ? c : row.selected[c];
+        center = c == row.n_features ? 0.0f : row.center[source];
+        unit = c == row.n_features ? -1.0f : row.inverse_scale[source];
+    }
+};
+
+// R_r = A_k[r, :] x - b_k[r]
+template <typename Value>
+static void row_residual(CpmRow& row) {
+    float* __restrict residual = row.residual;
+    std::memset(residual, 0, static_cast<size_t>(row.n_lanes) * sizeof(float));
+    for (int64_t c = 0; c <= row.n_features; ++c) {
+        const Column<Value> column(row, c);
+        const Lanes weight = splat(row.weights[c] * column.unit), center = splat(column.center);
+        for (int64_t b = 0; b < column.n_blocks; ++b) {
+            const int64_t at = column.blocks[b] * kLanes;
+            store(residual + at, load(residual + at) + weight * (load(column.values + at) - center));
+        }
+    }
+}
+
+// Moving A_k[r, c] by d moves R_r by d x_c and so f_k = rest + R_r^2; nothing else changes.
+//   other classes:            max(w alpha, w f_y / f_k)
+//   own class, exact terms:   w sum_j max(alpha, f_k / f_j)
+//   own class, frozen terms:  w sum_j 1/f_j * (2 d x R + d^2 x^2)
+template <typename Value>
+struct RowPass {
+    CpmRow& row;
+    const Column<Value>& column;
+    float d;      // in units of the stored values
+    float shift;  // change of the noise energy, exact_noise only
+
+    // sum over the samples of (loss after the move - loss now); the losses after it are left in `trial`.
+    double other_change(int64_t first, int64_t last) const {
+        const float* __restrict residual = row.residual;
+        const float* __restrict rest = row.rest;
+        const float* __restrict floor = row.floor;
+        const float* __restrict scaled_target = row.scaled_target;
+        const float* __restrict loss = row.loss;
+        float* __restrict trial = row.trial;
+        const Lanes center = splat(column.center), step = splat(d), lift = splat(shift);
+        Lanes sum = {};
+        for (int64_t b = first; b < last; ++b) {
+            const int64_t at = column.blocks[b] * kLanes;
+            const Lanes moved = load(residual + at) + step * (load(column.values + at) - center);
+            const Lanes f = load(rest + at) + moved * moved + lift;
+            const Lanes after = larger(load(floor + at), load(scaled_target + at) / f);
+            sum += after - load(loss + at);
+            store(trial + at, after);
+        }
+        return total<double>(sum);
+    }
+
+    double own_change(int64_t first, int64_t last) const {
+        const Lanes center = splat(column.center), step = splat(d), lift = splat(shift), alpha = splat(row.alpha);
+        Lanes sum = {};
+        for (int64_t b = first; b < last; ++b) {
+            const int64_t at = column.blocks[b] * kLanes;
+            const Lanes moved = load(row.residual + at) + step * (load(column.values + at) - center);
+            const Lanes f = load(row.rest + at) + moved * moved + lift;
+            Lanes terms = {};
+            for (int64_t j = 0; j < row.n_classes; ++j) {
+                const Lanes inverse = load(row.inverse_rival + j * row.own_blocks * kLanes + at);
+                terms += inverse > 0.0f ? larger(alpha, f * inverse) : Lanes{};
+            }
+            const Lanes after = terms * load(row.own_weight + at);
+            sum += after - load(row.loss + at);
+            store(row.trial + at, after);
+        }
+        return total<double>(sum);
+    }
+
+    void accept(int64_t first, int64_t last, bool keep_loss) const {
+        float* __restrict residual = row.residual;
+        const Lanes center = splat(column.center), step = splat(d);
+        for (int64_t b = first; b < last; ++b) {
+            const int64_t at = column.blocks[b] * kLanes;
+            store(residual + at, load(residual + at) + step * (load(column.values + at) - center));
+            if (keep_loss) store(row.loss + at, load(row.trial + at));
+            if (shift != 0.0f) store(row.rest + at, load(row.rest + at) + shift);
+        }
+    }
+};
+
+template <typename Value>
+static void move_row(CpmRow& row) {
+    const bool frozen = row.inverse_rival == nullptr;
+    row.tried = row.accepted = 0;
+    for (int64_t c = 0; c <= row.n_features; ++c) {
+        const Column<Value> column(row, c);
+        int64_t n_own = 0;  // own-class blocks stand first
+        while (n_own < column.n_blocks && column.blocks[n_own] < row.own_blocks) ++n_own;
+        double linear = 0, square = 0;  // own class, frozen: change = 2 d linear + d^2 square
+        if (frozen) {
+            const float* __restrict own_slope = row.own_slope;
+            const float* __restrict residual = row.residual;
+            const Lanes center = splat(column.center);
+            Lanes linear_lanes = {}, square_lanes = {};
+            for (int64_t b = 0; b < n_own; ++b) {
+                const int64_t at = column.blocks[b] * kLanes;
+                const Lanes x = load(column.values + at) - center;
+                const Lanes weighted = load(own_slope + at) * x;
+                linear_lanes += weighted * load(residual + at);
+                square_lanes += weighted * x;
+            }
+            linear = total<double>(linear_lanes);
+            square = total<double>(square_lanes);
+        }
+        const float step = row.steps[c];
+        for (int attempt = 0; attempt < 2; ++attempt) {
+            const float d = attempt == 0 ? step : -step;
+            const float energy = c == row.n_features ? 0.0f : row.noise * (2.0f * d * row.weights[c] + d * d);
+            const RowPass<Value> pass{row, column, d * column.unit, row.exact_noise ? energy : 0.0f};
+            double change = pass.other_change(n_own, column.n_blocks);
+            const double own_d = static_cast<double>(pass.d);
+            change += frozen ? own_d * (2.0 * linear + own_d * square) : pass.own_change(0, n_own);
+            if (!row.exact_noise) change += row.noise_slope * static_cast<double>(energy);
+            ++row.tried;
+            if (change < 0) {
+                ++row.accepted;
+                pass.accept(0, n_own, !frozen);
+                pass.accept(n_own, column.n_blocks, true);
+                row.weights[c] += d;
+                row.steps[c] = d * row.grow;
+                break;
+            }
+            if (attempt == 1) row.steps[c] = std::copysign(std::max(std::abs(step) * row.shrink, row.smallest), step);
+        }
+    }
+}
+
+static void cpm_residual(CpmRow& row) { row.bytes ? row_residual<uint8_t>(row) : row_residual<float>(row); }
+
+static void cpm_row(CpmRow& row) { row.bytes ? move_row<uint8_t>(row) : move_row<float>(row); }
+
+}  // namespace multiform::MULTIFORM_ISA
+
+namespace multiform {
+const Kernels MULTIFORM_TABLE = {MULTIFORM_NAME,           MULTIFORM_ISA::gather,        MULTIFORM_ISA::ratio_loss,
+                                 MULTIFORM_ISA::adam,      MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_residual,
+                                 MULTIFORM_ISA::cpm_row,
+                                 MULTIFORM_ISA::moments};
+}  // namespace multiform

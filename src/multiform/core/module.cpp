@@ -1,0 +1,346 @@
+// What Python sees of the core. Arrays in, arrays out, in place; nothing here prints or keeps a thread.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "adam.hpp"
+#include "cpm.hpp"
+
+namespace nb = nanobind;
+using namespace multiform;
+
+template <typename Value, int Dimensions>
+using Array = nb::ndarray<Value, nb::ndim<Dimensions>, nb::c_contig, nb::device::cpu>;
+template <typename Value>
+using Strided = nb::ndarray<const Value, nb::ndim<2>, nb::device::cpu>;
+
+namespace {
+
+double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+const Kernels* choose_kernels(const std::string& name) {
+    const Kernels* kernels = name == "auto" ? best_kernels() : kernels_named(name.c_str());
+    if (kernels == nullptr) throw nb::value_error(("this machine has no kernels named '" + name + "'").c_str());
+    return kernels;
+}
+
+// X as the caller holds it, with what is needed to read a row; keeps the arrays alive.
+struct RowsView {
+    Rows rows;
+    const Kernels* kernels;
+    nb::object values, indptr, indices, center, inverse_scale;
+
+    void set_scaling(Array<const float, 1> new_center, Array<const float, 1> new_inverse) {
+        if (static_cast<int64_t>(new_center.size()) != rows.n_columns ||
+            static_cast<int64_t>(new_inverse.size()) != rows.n_columns)
+            throw nb::value_error("center and inverse_scale need one value per column");
+        rows.center = new_center.data();
+        rows.inverse_scale = new_inverse.data();
+        center = nb::cast(new_center);
+        inverse_scale = nb::cast(new_inverse);
+    }
+};
+
+RowsView dense_rows(nb::object values, const std::string& kernel) {
+    RowsView view;
+    view.kernels = choose_kernels(kernel);
+    const auto fill = [&](auto array, RowKind kind) {
+        if (array.stride(1) != 1 && array.shape(1) > 1) throw nb::value_error("rows must be contiguous");
+        view.rows.kind = kind;
+        view.rows.values = array.data();
+        view.rows.n_rows = static_cast<int64_t>(array.shape(0));
+        view.rows.n_columns = static_cast<int64_t>(array.shape(1));
+        view.rows.row_stride = array.stride(0);
+        view.values = nb::cast(array);
+    };
+    Strided<float> floats;
+    Strided<uint8_t> bytes;
+    if (nb::try_cast(values, floats, false))
+        fill(floats, RowKind::float32);
+    else if (nb::try_cast(values, bytes, false))
+        fill(bytes, RowKind::uint8);
+    else
+        throw nb::type_error("rows must be a float32 or uint8 array");
+    return view;
+}
+
+RowsView sparse_rows(Array<const float, 1> data, Array<const int64_t, 1> indptr, Array<const int32_t, 1> indices,
+                     int64_t n_columns, const std::string& kernel) {
+    RowsView view;
+    view.kernels = choose_kernels(kernel);
+    view.rows.kind = RowKind::csr;
+    view.rows.values = data.data();
+    view.rows.indptr = indptr.data();
+    view.rows.indices = indices.data();
+    view.rows.n_rows = static_cast<int64_t>(indptr.size()) - 1;
+    view.rows.n_columns = n_columns;
+    view.values = nb::cast(data);
+    view.indptr = nb::cast(indptr);
+    view.indices = nb::cast(indices);
+    return view;
+}
+
+Sgemm sgemm_of(nb::capsule capsule) {
+    void* pointer = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
+    if (pointer == nullptr) throw nb::python_error();
+    return reinterpret_cast<Sgemm>(pointer);
+}
+
+struct ProblemView {
+    Problem problem;
+    nb::object rows, target;
+};
+
+ProblemView make_problem(nb::object rows, Array<const int32_t, 1> target, int64_t n_classes, nb::capsule sgemm) {
+    const auto& view = nb::cast<const RowsView&>(rows);
+    if (static_cast<int64_t>(target.size()) != view.rows.n_rows) throw nb::value_error("one target per row");
+    for (size_t i = 0; i < target.size(); ++i)
+        if (target(i) < 0 || target(i) >= n_classes) throw nb::value_error("a target is out of range");
+    if (view.rows.center == nullptr) throw nb::value_error("the rows have no scaling yet");
+    return {{view.rows, target.data(), n_classes, view.kernels, sgemm_of(sgemm)}, rows, nb::cast(target)};
+}
+
+// The part of a member that both solvers know, checked once; keeps the arrays alive.
+struct MemberArrays {
+    Member member;
+    std::vector<nb::object> keep;
+};
+
+MemberArrays make_member(const ProblemView& problem, Array<float, 3> weights, std::optional<Array<const int32_t, 1>> columns,
+                         std::optional<Array<const float, 1>> sample_weight, Array<const float, 1> class_weight,
+                         float alpha, float noise, uint64_t seed) {
+    const int64_t selected = columns ? static_cast<int64_t>(columns->size()) : problem.problem.rows.n_columns;
+    if (static_cast<int64_t>(weights.shape(0)) != problem.problem.n_classes ||
+        static_cast<int64_t>(weights.shape(2)) != selected + 1)
+        throw nb::value_error("weights must have the shape (classes, components, features + 1)");
+    if (static_cast<int64_t>(class_weight.size()) != problem.problem.n_classes)
+        throw nb::value_error("one class weight per class");
+    if (sample_weight && static_cast<int64_t>(sample_weight->size()) != problem.problem.rows.n_rows)
+        throw nb::value_error("one sample weight per row");
+    if (columns)
+        for (size_t c = 0; c < columns->size(); ++c)
+            if ((*columns)(c) < 0 || (*columns)(c) >= problem.problem.rows.n_columns)
+                throw nb::value_error("a selected column is out of range");
+    MemberArrays arrays;
+    arrays.member = {static_cast<int64_t>(weights.shape(1)),
+                     selected,
+                     columns ? columns->data() : nullptr,
+                     sample_weight ? sample_weight->data() : nullptr,
+                     class_weight.data(),
+                     alpha,
+                     noise * noise,
+                     seed,
+                     weights.data()};
+    arrays.keep = {nb::cast(weights), nb::cast(class_weight)};
+    if (columns) arrays.keep.push_back(nb::cast(*columns));
+    if (sample_weight) arrays.keep.push_back(nb::cast(*sample_weight));
+    return arrays;
+}
+
+template <typename Solver>
+struct Held {
+    std::unique_ptr<Solver> solver;
+    std::vector<nb::object> keep;
+};
+using HeldAdam = Held<AdamMember>;
+using HeldCpm = Held<CpmMember>;
+
+// Members side by side when there are enough of them, else one after the other, each on the whole team.
+// `advance(member, team, deadline)` goes on with a member until it is done or the deadline is past.
+template <typename Solver, typename Advance>
+void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double seconds, Advance&& advance) {
+    nb::gil_scoped_release release;
+    const double deadline = seconds_now() + seconds;
+    if (n_threads > 1 && static_cast<int>(members.size()) >= n_threads) {
+        Team team(n_threads);
+        team.each(static_cast<int64_t>(members.size()), [&](int64_t index, int) {
+            Team alone(1);
+            if (seconds_now() < deadline || index < n_threads) advance(*members[index]->solver, alone, deadline);
+        });
+    } else {
+        Team team(n_threads);
+        for (size_t index = 0; index < members.size(); ++index)
+            if (seconds_now() < deadline || index == 0) advance(*members[index]->solver, team, deadline);
+    }
+}
+
+void member_values(const RowsView& view, Array<const float, 3> weights, std::optional<Array<const int32_t, 1>> columns,
+                   nb::capsule capsule, int n_threads, Array<float, 2> out) {
+    constexpr int64_t kTileRows = 256;
+    const Sgemm sgemm = sgemm_of(capsule);
+    const Rows& rows = view.rows;
+    const int64_t m = static_cast<int64_t>(weights.shape(0)), q = static_cast<int64_t>(weights.shape(1));
+    const int64_t width = static_cast<int64_t>(weights.shape(2)), stride = padded(width), n = rows.n_rows;
+    const int64_t selected = columns ? static_cast<int64_t>(columns->size()) : rows.n_columns;
+    if (width != selected + 1 || static_cast<int64_t>(out.shape(0)) != n || static_cast<int64_t>(out.shape(1)) != m)
+        throw nb::value_error("member_values: shapes do not fit");
+    const float* w = weights.data();
+    const int32_t* chosen = columns ? columns->data() : nullptr;
+    float* target = out.data();
+    nb::gil_scoped_release release;
+    Team team(n_threads);
+    std::vector<float> x(static_cast<size_t>(team.size() * kTileRows * stride));
+    std::vector<float> z(static_cast<size_t>(team.size() * kTileRows * m * q));
+    std::vector<int32_t> samples(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) samples[i] = static_cast<int32_t>(i);
+    team.each((n + kTileRows - 1) / kTileRows, [&](int64_t tile, int thread) {
+        const int64_t first = tile * kTileRows, count = std::min(kTileRows, n - first);
+        float* tile_x = x.data() + thread * kTileRows * stride;
+        float* tile_z = z.data() + thread * kTileRows * m * q;
+        view.kernels->gather(rows, samples.data() + first, count, chosen, selected, tile_x, stride);
+        residuals(sgemm, tile_x, stride, count, w, m * q, width, tile_z);
+        view.kernels->member_values(tile_z, count, m, q, target + first * m);
+    });
+}
+
+// Mean, variance, least and most value of each column; dense rows only.
+void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, Array<double, 1> variance,
+                    Array<float, 1> least, Array<float, 1> most) {
+    constexpr int64_t kTileRows = 4096;
+    const Rows& rows = view.rows;
+    const auto p = static_cast<size_t>(rows.n_columns);
+    const int64_t n_tiles = (rows.n_rows + kTileRows - 1) / kTileRows;
+    nb::gil_scoped_release release;
+    Team team(n_threads);
+    std::vector<double> sums(static_cast<size_t>(n_tiles) * p, 0.0);
+    std::vector<float> lows(sums.size(), std::numeric_limits<float>::infinity());
+    std::vector<float> highs(sums.size(), -std::numeric_limits<float>::infinity());
+    for (const bool second : {false, true}) {
+        if (second) std::fill(sums.begin(), sums.end(), 0.0);
+        team.each(n_tiles, [&](int64_t tile, int) {
+            const size_t at = static_cast<size_t>(tile) * p;
+            view.kernels->moments(rows, tile * kTileRows, std::min(rows.n_rows, (tile + 1) * kTileRows),
+                                  second ? mean.data() : nullptr, sums.data() + at, lows.data() + at, highs.data() + at);
+        });
+        for (size_t c = 0; c < p; ++c) {
+            double sum = 0;
+            for (size_t tile = 0; tile < static_cast<size_t>(n_tiles); ++tile) sum += sums[tile * p + c];
+            (second ? variance : mean).data()[c] = sum / static_cast<double>(rows.n_rows);
+        }
+    }
+    for (size_t c = 0; c < p; ++c) {
+        float low = lows[c], high = highs[c];
+        for (size_t tile = 1; tile < static_cast<size_t>(n_tiles); ++tile) {
+            low = std::min(low, lows[tile * p + c]);
+            high = std::max(high, highs[tile * p + c]);
+        }
+        least.data()[c] = low;
+        most.data()[c] = high;
+    }
+}
+
+void gather_rows(const RowsView& view, Array<const int32_t, 1> samples, Array<float, 2> out) {
+    if (out.shape(0) != samples.size() || static_cast<int64_t>(out.shape(1)) != view.rows.n_columns + 1)
+        throw nb::value_error("gather_rows: out must have the shape (samples, columns + 1)");
+    for (size_t i = 0; i < samples.size(); ++i)
+        if (samples(i) < 0 || samples(i) >= view.rows.n_rows) throw nb::value_error("a sample is out of range");
+    view.kernels->gather(view.rows, samples.data(), static_cast<int64_t>(samples.size()), nullptr, view.rows.n_columns,
+                         out.data(), static_cast<int64_t>(out.shape(1)));
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+    module.doc() = "The compiled core: row access, the ratio loss, Adam and the coordinate perturbation method.";
+
+    module.def("available_kernels", [] {
+        std::vector<std::string> names;
+        for (const char* name : {"portable", "avx2", "avx512"})
+            if (kernels_named(name) != nullptr) names.emplace_back(name);
+        return names;
+    });
+
+    nb::class_<RowsView>(module, "Rows")
+        .def("set_scaling", &RowsView::set_scaling, nb::arg("center"), nb::arg("inverse_scale"))
+        .def_prop_ro("shape", [](const RowsView& view) { return nb::make_tuple(view.rows.n_rows, view.rows.n_columns); })
+        .def_prop_ro("kernel", [](const RowsView& view) { return std::string(view.kernels->name); });
+    module.def("dense_rows", &dense_rows, nb::arg("values"), nb::arg("kernel") = "auto");
+    module.def("sparse_rows", &sparse_rows, nb::arg("data"), nb::arg("indptr"), nb::arg("indices"), nb::arg("n_columns"),
+               nb::arg("kernel") = "auto");
+
+    nb::class_<ProblemView>(module, "Problem");
+    module.def("problem", &make_problem, nb::arg("rows"), nb::arg("target"), nb::arg("n_classes"), nb::arg("sgemm"));
+
+    nb::class_<HeldAdam>(module, "AdamMember")
+        .def_prop_ro("passes", [](const HeldAdam& held) { return held.solver->passes(); })
+        .def_prop_ro("visits", [](const HeldAdam& held) { return held.solver->visits(); })
+        .def_prop_ro("losses", [](const HeldAdam& held) { return held.solver->losses(); });
+    module.def(
+        "adam_member",
+        [](nb::object problem, Array<float, 3> weights, Array<float, 3> first, Array<float, 3> second,
+           std::optional<Array<const int32_t, 1>> columns, std::optional<Array<const float, 1>> sample_weight,
+           Array<const float, 1> class_weight, float alpha, float noise, uint64_t seed, int64_t batch_size,
+           int64_t n_passes, float learning_rate, float beta1, float beta2, float epsilon, float revisit,
+           float final_rate) {
+            const auto& view = nb::cast<const ProblemView&>(problem);
+            MemberArrays arrays = make_member(view, weights, columns, sample_weight, class_weight, alpha, noise, seed);
+            if (first.size() != weights.size() || second.size() != weights.size())
+                throw nb::value_error("moments must have the shape of the weights");
+            if (batch_size < 1 || n_passes < 1) throw nb::value_error("batch_size and n_passes must be at least 1");
+            arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(first), nb::cast(second)});
+            const AdamSettings settings{batch_size, n_passes, learning_rate, beta1, beta2, epsilon, revisit, final_rate};
+            return HeldAdam{std::make_unique<AdamMember>(view.problem, arrays.member, settings, first.data(), second.data()),
+                            std::move(arrays.keep)};
+        },
+        nb::arg("problem"), nb::arg("weights"), nb::arg("first"), nb::arg("second"), nb::arg("columns").none(),
+        nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
+        nb::arg("seed"), nb::arg("batch_size"), nb::arg("n_passes"), nb::arg("learning_rate"), nb::arg("beta1"),
+        nb::arg("beta2"), nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"));
+    module.def(
+        "train_adam",
+        [](std::vector<HeldAdam*> members, int n_threads, int64_t until, double seconds) {
+            run_batch(members, n_threads, seconds,
+                      [until](AdamMember& member, Team& team, double deadline) { member.train(team, until, deadline); });
+        },
+        nb::arg("members"), nb::arg("n_threads"), nb::arg("until"), nb::arg("seconds"));
+
+    nb::class_<HeldCpm>(module, "CpmMember")
+        .def_prop_ro("passes", [](const HeldCpm& held) { return held.solver->sweeps(); })
+        .def_prop_ro("losses", [](const HeldCpm& held) { return held.solver->losses(); })
+        .def_prop_ro("tried", [](const HeldCpm& held) { return held.solver->tried(); })
+        .def_prop_ro("accepted", [](const HeldCpm& held) { return held.solver->accepted(); });
+    module.def(
+        "cpm_member",
+        [](nb::object problem, Array<float, 3> weights, Array<float, 3> steps,
+           std::optional<Array<const int32_t, 1>> columns, std::optional<Array<const float, 1>> sample_weight,
+           Array<const float, 1> class_weight, float alpha, float noise, uint64_t seed, bool synchronous,
+           bool frozen_own, float slack, float revisit, int64_t max_entries, float grow, float shrink, float smallest) {
+            const auto& view = nb::cast<const ProblemView&>(problem);
+            MemberArrays arrays = make_member(view, weights, columns, sample_weight, class_weight, alpha, noise, seed);
+            if (steps.size() != weights.size()) throw nb::value_error("steps must have the shape of the weights");
+            arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(steps)});
+            const CpmSettings settings{synchronous, frozen_own, slack, revisit, max_entries, grow, shrink, smallest};
+            return HeldCpm{std::make_unique<CpmMember>(view.problem, arrays.member, settings, steps.data()),
+                           std::move(arrays.keep)};
+        },
+        nb::arg("problem"), nb::arg("weights"), nb::arg("steps"), nb::arg("columns").none(),
+        nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
+        nb::arg("seed"), nb::arg("synchronous"), nb::arg("frozen_own"), nb::arg("slack"), nb::arg("revisit"),
+        nb::arg("max_entries"), nb::arg("grow"), nb::arg("shrink"), nb::arg("smallest"));
+    module.def(
+        "sweep_cpm",
+        [](std::vector<HeldCpm*> members, int n_threads, int64_t until, double seconds) {
+            run_batch(members, n_threads, seconds, [until](CpmMember& member, Team& team, double deadline) {
+                while (member.sweeps() < until && member.sweep(team, deadline) && seconds_now() < deadline) {
+                }
+            });
+        },
+        nb::arg("members"), nb::arg("n_threads"), nb::arg("until"), nb::arg("seconds"));
+
+    module.def("member_values", &member_values, nb::arg("rows"), nb::arg("weights"), nb::arg("columns").none(),
+               nb::arg("sgemm"), nb::arg("n_threads"), nb::arg("out"));
+    module.def("column_moments", &column_moments, nb::arg("rows"), nb::arg("n_threads"), nb::arg("mean"),
+               nb::arg("variance"), nb::arg("least"), nb::arg("most"));
+    module.def("gather_rows", &gather_rows, nb::arg("rows"), nb::arg("samples"), nb::arg("out"));
+}

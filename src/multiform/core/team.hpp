@@ -1,0 +1,82 @@
+// A few threads that live as long as one call of a solver. None exists before it, none after.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace multiform {
+
+class Team {
+   public:
+    explicit Team(int n_threads) {
+        for (int id = 1; id < n_threads; ++id) workers_.emplace_back([this, id] { work(id); });
+    }
+
+    ~Team() {
+        leaving_.store(true);
+        round_.fetch_add(1);
+        round_.notify_all();
+        for (auto& worker : workers_) worker.join();
+    }
+
+    Team(const Team&) = delete;
+    Team& operator=(const Team&) = delete;
+
+    int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+    // task(index, thread) for every index; which thread takes which index is free, so a task may depend on
+    // its index only.
+    template <typename Task>
+    void each(int64_t n_tasks, Task&& task) {
+        if (workers_.empty() || n_tasks <= 1) {
+            for (int64_t index = 0; index < n_tasks; ++index) task(index, 0);
+            return;
+        }
+        context_ = &task;
+        invoke_ = [](void* context, int64_t index, int thread) {
+            (*static_cast<std::remove_reference_t<Task>*>(context))(index, thread);
+        };
+        n_tasks_ = n_tasks;
+        next_.store(0, std::memory_order_relaxed);
+        busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
+        round_.fetch_add(1, std::memory_order_release);
+        round_.notify_all();
+        take(0);
+        for (int spins = 0; busy_.load(std::memory_order_acquire) != 0; ++spins)
+            if (spins > kSpins) std::this_thread::yield();
+    }
+
+   private:
+    static constexpr int kSpins = 4096;
+
+    void take(int thread) {
+        for (int64_t index; (index = next_.fetch_add(1, std::memory_order_relaxed)) < n_tasks_;)
+            invoke_(context_, index, thread);
+    }
+
+    void work(int id) {
+        uint32_t seen = 0;
+        while (true) {
+            for (int spins = 0; round_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) {
+            }
+            round_.wait(seen, std::memory_order_acquire);
+            seen = round_.load(std::memory_order_acquire);
+            if (leaving_.load()) return;
+            take(id);
+            busy_.fetch_sub(1, std::memory_order_release);
+        }
+    }
+
+    std::vector<std::thread> workers_;
+    std::atomic<uint32_t> round_{0};
+    std::atomic<int64_t> next_{0};
+    std::atomic<int> busy_{0};
+    std::atomic<bool> leaving_{false};
+    void* context_ = nullptr;
+    void (*invoke_)(void*, int64_t, int) = nullptr;
+    int64_t n_tasks_ = 0;
+};
+
+}  // namespace multiform

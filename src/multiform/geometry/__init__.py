@@ -1,5 +1,7 @@
 """The geometry of Quadratic Multiform Separation: the paper's section 2.1 and Appendix A as working code."""
 
+from .bridges import qms_from_estimator, qms_from_separators, separators_from_estimator
+from .display import SeparatorDisplay
 from .explanation import Contributions, feature_contributions
 from .lemmas import NotNonnegativeError, difference_of_members, member_from_polynomial
 from .member import MemberFunction
@@ -26,6 +28,7 @@ __all__ = [
     "NotNonnegativeError",
     "PropertyAReport",
     "QuadraticPolynomial",
+    "SeparatorDisplay",
     "Separators",
     "certified_radius",
     "counterfactuals",
@@ -38,5 +41,8 @@ __all__ = [
     "pairwise_from_separators",
     "project_to_cyclic",
     "property_a_report",
+    "qms_from_estimator",
+    "qms_from_separators",
+    "separators_from_estimator",
     "separators_from_pairwise",
 ]

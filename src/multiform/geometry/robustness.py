@@ -284,29 +284,5 @@ def _prepare(
             f"smallest {unit.min(initial=np.inf):.6g}. A feature that must not change is left out of "
             "`features` instead."
         )
-    free = np.arange(p) if features is None else _feature_indices(features, separators, owner)
+    free = np.arange(p) if features is None else np.unique(separators.columns(features, owner))
     return separators, points, _Space(free, unit[free])
-
-
-def _feature_indices(features: Iterable[Any], separators: Separators, owner: str) -> NDArray[np.intp]:
-    """Columns of the features that may change, from indices, names, or a boolean mask."""
-    p, names = separators.n_features, separators.feature_names
-    wanted = list(features)
-    if wanted and all(isinstance(feature, (bool, np.bool_)) for feature in wanted):
-        if len(wanted) != p:
-            raise ValueError(f"a boolean mask in features of {owner} needs {p} entries; got {len(wanted)}.")
-        wanted = np.flatnonzero(wanted).tolist()
-    columns = []
-    for feature in wanted:
-        if isinstance(feature, str):
-            if names is None or feature not in names:
-                known = "the model has no feature names" if names is None else f"the names are {list(names)}"
-                raise ValueError(f"features of {owner} holds {feature!r}, but {known}.")
-            columns.append(names.index(feature))
-        elif -p <= feature < p:
-            columns.append(int(feature) % p)
-        else:
-            raise ValueError(f"features of {owner} must lie in 0..{p - 1}; got {feature!r}.")
-    if not columns:
-        raise ValueError(f"features of {owner} must name at least one feature that may change; got none.")
-    return np.unique(np.array(columns, dtype=np.intp))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,35 @@ class Separators:
         if label not in labels:
             raise KeyError(f"{label!r} is not a class of these separators; the classes are {labels!r}.")
         return int(labels.index(label))
+
+    def columns(self, features: Iterable[Any], owner: str) -> list[int]:
+        """Columns of features given by index, name or boolean mask; error messages say that `owner` asked."""
+        p, names = self.n_features, self.feature_names
+        wanted = list(features)
+        if wanted and all(isinstance(feature, (bool, np.bool_)) for feature in wanted):
+            if len(wanted) != p:
+                raise ValueError(
+                    f"a boolean mask in features of {owner} needs {p} entries; got {len(wanted)}."
+                )
+            wanted = np.flatnonzero(wanted).tolist()
+        found = []
+        for feature in wanted:
+            if isinstance(feature, str):
+                if names is None or feature not in names:
+                    known = (
+                        "the model has no feature names" if names is None else f"the names are {list(names)}"
+                    )
+                    raise ValueError(f"features of {owner} holds {feature!r}, but {known}.")
+                found.append(names.index(feature))
+            elif isinstance(feature, Integral) and -p <= int(feature) < p:
+                found.append(int(feature) % p)
+            else:
+                raise ValueError(
+                    f"features of {owner} must be names, or whole numbers below {p}; got {feature!r}."
+                )
+        if not found:
+            raise ValueError(f"features of {owner} must hold at least one feature; got none.")
+        return found
 
     def residuals(self, X: ArrayLike) -> FloatArray:
         """`A_k x - b_k` of every sample and class, shape (n_samples, m, q)."""

@@ -1,0 +1,260 @@
+"""Bridges from scikit-learn: quadratic and linear classifiers are separators, and here they become them.
+
+A Gaussian class model scores a sample by `||T_k (x - mean_k)||^2 + kappa_k`, smallest first: a member
+function as soon as the constants are shifted to be nonnegative. Linear scores `s = W x + c`, largest first,
+are distances as well:
+
+    f_k(x) = ||P (s(x) - e_k)||^2,   so that   f_i - f_j = 2 (s_j - s_i),
+
+with e_k the k-th unit vector and P an orthonormal basis of the scores that sum to zero. That takes m - 1
+rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import linalg, sparse
+
+from ._arrays import AnyArray, FloatArray
+from .separators import Separators
+
+if TYPE_CHECKING:
+    from ..classifier import QMSClassifier
+
+__all__ = ["qms_from_estimator", "qms_from_separators", "separators_from_estimator"]
+
+
+def separators_from_estimator(estimator: Any) -> Separators:
+    """Separators that decide as a fitted scikit-learn classifier does.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        QuadraticDiscriminantAnalysis, LinearDiscriminantAnalysis, GaussianNB, NearestCentroid (Euclidean),
+        a linear classifier (LogisticRegression, LogisticRegressionCV, RidgeClassifier, RidgeClassifierCV,
+        SGDClassifier, Perceptron, LinearSVC), or a Pipeline of StandardScaler, MinMaxScaler, MaxAbsScaler,
+        RobustScaler or PCA steps that ends in one of these.
+
+    Returns
+    -------
+    Separators
+        In the units of the estimator's input. Decisions differ only where two scores agree up to rounding.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+    >>> from multiform.geometry import separators_from_estimator
+    >>> X, y = load_iris(return_X_y=True)
+    >>> qda = QuadraticDiscriminantAnalysis().fit(X, y)
+    >>> separators = separators_from_estimator(qda)
+    >>> bool((separators.predict(X) == qda.predict(X)).all())
+    True
+    """
+    from sklearn.pipeline import Pipeline
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps if step is not None and step != "passthrough"]
+        components, offsets = _separators_of(steps[-1])
+        for transformer in reversed(steps[:-1]):
+            # A (M x + t) - b = (A M) x - (b - A t)
+            matrix, shift = _affine_map(transformer)
+            offsets = offsets - components @ shift
+            components = components @ matrix
+    else:
+        components, offsets = _separators_of(estimator)
+    names = getattr(estimator, "feature_names_in_", None)
+    return Separators(components, offsets, estimator.classes_, names)
+
+
+def qms_from_estimator(estimator: Any) -> QMSClassifier:
+    """A fitted QMSClassifier that decides as a fitted scikit-learn classifier does.
+
+    Set its `warm_start` to True and `fit` continues from there.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        As in `separators_from_estimator`.
+
+    Returns
+    -------
+    QMSClassifier
+    """
+    return qms_from_separators(separators_from_estimator(estimator))
+
+
+def qms_from_separators(model: object) -> QMSClassifier:
+    """A fitted QMSClassifier of given separators.
+
+    Parameters
+    ----------
+    model : Separators, or MemberFunction objects in a mapping from label or in a sequence
+        Anything `Separators.of` takes: the result of `separators_from_pairwise`, for example.
+
+    Returns
+    -------
+    QMSClassifier
+    """
+    from ..classifier import QMSClassifier
+
+    separators = Separators.of(model)
+    return QMSClassifier.from_separators(
+        separators.components, separators.offsets, separators.classes, feature_names=separators.feature_names
+    )
+
+
+def _separators_of(estimator: Any) -> tuple[FloatArray, FloatArray]:
+    """Components (m, q, p) and offsets (m, q) of one supported classifier."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+    from sklearn.linear_model import (
+        LogisticRegression,
+        Perceptron,
+        RidgeClassifier,
+        RidgeClassifierCV,
+        SGDClassifier,
+    )
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import NearestCentroid
+    from sklearn.svm import LinearSVC
+
+    linear = (
+        LogisticRegression,
+        LinearDiscriminantAnalysis,
+        RidgeClassifier,
+        RidgeClassifierCV,
+        SGDClassifier,
+        Perceptron,
+        LinearSVC,
+    )
+    if isinstance(estimator, QuadraticDiscriminantAnalysis):
+        return _of_quadratic_discriminant(estimator)
+    if isinstance(estimator, GaussianNB):
+        return _of_naive_bayes(estimator)
+    if isinstance(estimator, NearestCentroid):
+        return _of_nearest_centroid(estimator)
+    if isinstance(estimator, linear):
+        return _of_linear_classifier(estimator)
+    raise TypeError(
+        "separators can be made from QuadraticDiscriminantAnalysis, LinearDiscriminantAnalysis, "
+        "GaussianNB, NearestCentroid, "
+        f"{', '.join(kind.__name__ for kind in linear if kind is not LinearDiscriminantAnalysis)}, or a "
+        f"Pipeline that ends in one of these; got {type(estimator).__name__}."
+    )
+
+
+def _of_quadratic_discriminant(estimator: Any) -> tuple[FloatArray, FloatArray]:
+    # -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common
+    # constant.
+    scalings = [np.asarray(scaling, dtype=np.float64) for scaling in estimator.scalings_]
+    maps = [
+        (np.asarray(rotation, dtype=np.float64) / np.sqrt(scaling)).T
+        for rotation, scaling in zip(estimator.rotations_, scalings, strict=True)
+    ]
+    constants = np.array([np.log(scaling).sum() for scaling in scalings]) + _prior_terms(estimator.priors_)
+    return _from_gaussians(maps, np.asarray(estimator.means_, dtype=np.float64), constants)
+
+
+def _of_naive_bayes(estimator: Any) -> tuple[FloatArray, FloatArray]:
+    # The same with a diagonal covariance.
+    variances = np.asarray(estimator.var_, dtype=np.float64)
+    maps = [np.diag(1.0 / np.sqrt(variance)) for variance in variances]
+    constants = np.log(variances).sum(axis=1) + _prior_terms(estimator.class_prior_)
+    return _from_gaussians(maps, np.asarray(estimator.theta_, dtype=np.float64), constants)
+
+
+def _of_nearest_centroid(estimator: Any) -> tuple[FloatArray, FloatArray]:
+    if estimator.metric != "euclidean":
+        raise ValueError(
+            'a NearestCentroid becomes separators only with metric="euclidean", whose square is a quadratic; '
+            f"got metric={estimator.metric!r}."
+        )
+    centroids = np.asarray(estimator.centroids_, dtype=np.float64)
+    m, p = centroids.shape
+    if not np.isclose(estimator.class_prior_, 1 / m).all():
+        # scikit-learn then scales by the standard deviations within the classes, leaving those that are zero.
+        deviation = np.asarray(estimator.within_class_std_dev_, dtype=np.float64)
+        whitening = np.diag(1.0 / np.where(deviation == 0, 1.0, deviation))
+        return _from_gaussians([whitening] * m, centroids, _prior_terms(estimator.class_prior_))
+    # What is orthogonal to all differences of centroids is the same for every class: m - 1 directions decide.
+    if p < m:
+        rows = np.eye(p)
+    else:
+        rows = np.linalg.svd(centroids - centroids.mean(axis=0), full_matrices=False)[2][: m - 1]
+    return _from_gaussians([rows] * m, centroids, np.zeros(m))
+
+
+def _of_linear_classifier(estimator: Any) -> tuple[FloatArray, FloatArray]:
+    raw = estimator.coef_
+    weights = np.atleast_2d(np.asarray(raw.toarray() if sparse.issparse(raw) else raw, dtype=np.float64))
+    intercepts = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(weights))
+    m = len(estimator.classes_)
+    if m == 2 and len(weights) == 1:
+        # One score, positive for the second class.
+        weights, intercepts = np.vstack([-weights, weights]) / 2, np.append(-intercepts, intercepts) / 2
+    if len(weights) != m:
+        raise ValueError(
+            f"{type(estimator).__name__} has {len(weights)} linear scores for {m} classes; separators "
+            "need one score per class, so fit it on a single column of labels."
+        )
+    basis = linalg.helmert(m)
+    components = np.broadcast_to(basis @ weights, (m, m - 1, weights.shape[1]))
+    return components, basis.T - basis @ intercepts
+
+
+def _prior_terms(priors: AnyArray) -> FloatArray:
+    """`-2 log prior`; a prior of zero is refused, as no separator can say that its class is never chosen."""
+    priors = np.asarray(priors, dtype=np.float64)
+    if not (priors > 0).all():
+        raise ValueError(
+            f"class priors must all be > 0 to become separators; got {priors.tolist()}. "
+            "Refit without the classes whose prior is zero."
+        )
+    return np.asarray(-2.0 * np.log(priors), dtype=np.float64)
+
+
+def _from_gaussians(
+    maps: list[FloatArray], means: FloatArray, constants: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """`f_k = ||T_k (x - mean_k)||^2 + kappa_k - min kappa`: the rows of T_k, and a constant one if needed."""
+    extra = constants - constants.min()
+    q = max(len(rows) for rows in maps) + int(extra.any())
+    m, p = means.shape
+    components, offsets = np.zeros((m, q, p)), np.zeros((m, q))
+    for k, rows in enumerate(maps):
+        components[k, : len(rows)] = rows
+        offsets[k, : len(rows)] = rows @ means[k]
+    if extra.any():
+        offsets[:, -1] = np.sqrt(extra)
+    return components, offsets
+
+
+def _affine_map(transformer: Any) -> tuple[FloatArray, FloatArray]:
+    """Matrix M and shift t of a transformer that maps x to `M x + t`."""
+    from sklearn.decomposition import PCA
+    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+    p = transformer.n_features_in_
+    if isinstance(transformer, MinMaxScaler) and not transformer.clip:
+        return np.diag(transformer.scale_), np.asarray(transformer.min_, dtype=np.float64)
+    if isinstance(transformer, (StandardScaler, MaxAbsScaler, RobustScaler)):
+        scale = getattr(transformer, "scale_", None)
+        center = getattr(transformer, "mean_" if isinstance(transformer, StandardScaler) else "center_", None)
+        inverse = np.ones(p) if scale is None else 1.0 / np.asarray(scale, dtype=np.float64)
+        if center is None or (isinstance(transformer, StandardScaler) and not transformer.with_mean):
+            return np.diag(inverse), np.zeros(p)
+        return np.diag(inverse), -inverse * np.asarray(center, dtype=np.float64)
+    if isinstance(transformer, PCA):
+        rows = np.asarray(transformer.components_, dtype=np.float64)
+        if transformer.whiten:
+            rows = rows / np.sqrt(transformer.explained_variance_)[:, None]
+        return rows, -rows @ np.asarray(transformer.mean_, dtype=np.float64)
+    raise TypeError(
+        "a Pipeline becomes separators only if its steps before the last are affine: StandardScaler, "
+        "MinMaxScaler without clipping, MaxAbsScaler, RobustScaler or PCA; got "
+        f"{type(transformer).__name__}."
+    )

@@ -82,7 +82,12 @@ def scaled_eigh(symmetric: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Eigenvalues `w` and rows `R` with `symmetric = R' diag(w) R`, every feature accurate on its own scale.
 
     The rows are the eigenvectors of the equilibrated matrix, scaled back: independent, not orthogonal.
+    Features that are absent (rows of zeros) are left out of the problem, so that they stay exactly absent.
     """
-    scale = equilibrating_scale(symmetric)
-    eigenvalues, vectors = np.linalg.eigh(symmetric / np.outer(scale, scale))
-    return eigenvalues, vectors.T * scale
+    present = np.abs(symmetric).max(axis=1, initial=0.0) > 0
+    block = symmetric[np.ix_(present, present)]
+    scale = equilibrating_scale(block)
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(scale, scale))
+    rows = np.zeros((len(block), len(symmetric)))
+    rows[:, present] = vectors.T * scale
+    return eigenvalues, rows

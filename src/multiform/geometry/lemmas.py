@@ -131,7 +131,7 @@ def difference_of_members(
 def spectral_rows(form: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rows P and N with `form = P'P - N'N`: its positive and its negative eigenvalues, zeros left out."""
     eigenvalues, rows = scaled_eigh(form)
-    threshold = EPS * len(form) * np.abs(eigenvalues).max()
+    threshold = EPS * len(form) * np.abs(eigenvalues).max(initial=0.0)
     plus, minus = eigenvalues > threshold, eigenvalues < -threshold
     return (
         np.sqrt(eigenvalues[plus, None]) * rows[plus],
@@ -170,9 +170,14 @@ def _elimination_rows(form: FloatArray) -> FloatArray:
 
 
 def _monomial_rows(polynomial: QuadraticPolynomial) -> tuple[FloatArray, FloatArray]:
-    """Rows of u and v, monomial by monomial, with the constant 1 as one more variable (proof of Lemma 2)."""
-    p, form = polynomial.n_features, polynomial.homogeneous()
-    identity = np.eye(p + 1)
+    """Rows of u and v, monomial by monomial, with the constant 1 as one more variable (proof of Lemma 2).
+
+    Each variable is taken in its own unit first (powers of two): the squares that cancel are then no larger
+    than the terms that remain.
+    """
+    form = polynomial.homogeneous()
+    unit = equilibrating_scale(form)
+    form, identity = form / np.outer(unit, unit), np.diag(unit)
     # Squares, and the constant, are member functions (or minus one) as they stand.
     squares = form.diagonal()
     root = np.sqrt(np.abs(squares))[:, None] * identity

@@ -103,12 +103,15 @@ class MemberFunction:
             raise ValueError(f"tol of MemberFunction.reduce must be None or a number >= 0; got {tol!r}.")
         rows = np.column_stack([self._components, -self._offsets])
         length = np.abs(rows).max(axis=0)
-        # Powers of two: scaling the columns must not round them.
-        scale = np.exp2(np.rint(np.log2(np.where(length > 0, length, 1.0))))
-        _, singular, right = np.linalg.svd(rows / scale, full_matrices=False)
-        threshold = (EPS * max(rows.shape) if tol is None else tol) * singular[0]
+        # Absent features stay exactly absent; powers of two scale the other columns without rounding them.
+        present = length > 0
+        scale = np.exp2(np.rint(np.log2(length[present])))
+        _, singular, right = np.linalg.svd(rows[:, present] / scale, full_matrices=False)
+        threshold = (EPS * max(rows.shape) if tol is None else tol) * singular.max(initial=0.0)
         kept = singular > threshold
-        return self._from_homogeneous_rows(singular[kept, None] * right[kept] * scale)
+        fewest = np.zeros((int(kept.sum()), rows.shape[1]))
+        fewest[:, present] = singular[kept, None] * right[kept] * scale
+        return self._from_homogeneous_rows(fewest)
 
     def __add__(self, other: MemberFunction) -> MemberFunction:
         """The sum of two member functions is one: their rows, stacked."""

@@ -187,9 +187,18 @@ class QuadraticPolynomial:
             candidates = [point for point in candidates if np.isfinite(point).all() and self([point])[0] < 0]
         return min(candidates, key=lambda point: float(np.abs(point * scale[:-1]).max()), default=None)
 
-    def isclose(self, other: QuadraticPolynomial, tol: float = 1e-10) -> bool:
-        """Whether the two are equal up to `tol`, relative to the largest coefficients, every variable on
-        its scale.
+    def isclose(self, other: QuadraticPolynomial, tol: float = 1e-10, atol: float = 0.0) -> bool:
+        """Whether the two have equal coefficients up to rounding.
+
+        Parameters
+        ----------
+        other : QuadraticPolynomial
+        tol : float, default=1e-10
+            Relative tolerance, with every variable on its own scale: a change of units does not change the
+            answer.
+        atol : float, default=0.0
+            Coefficients this close always agree: needed where one of the two lacks a variable altogether
+            and the other holds rounding errors in its place.
 
         Examples
         --------
@@ -201,7 +210,7 @@ class QuadraticPolynomial:
         self._check_same_space(other)
         mine, theirs = self.homogeneous(), other.homogeneous()
         scale = equilibrating_scale(np.abs(mine) + np.abs(theirs))
-        return bool(np.abs((mine - theirs) / np.outer(scale, scale)).max() <= tol)
+        return bool((np.abs(mine - theirs) <= np.maximum(tol * np.outer(scale, scale), atol)).all())
 
     def __eq__(self, other: object) -> bool:
         """Equality of every coefficient; `isclose` is the one with a tolerance."""

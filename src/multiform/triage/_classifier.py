@@ -1,0 +1,551 @@
+"""Answer only when the answer can be trusted, with a promise about how often an accepted answer is right."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from math import ceil
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing, check_array, check_random_state, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
+
+from multiform.metrics._trust import ScoreMethod, trust_score
+from multiform.triage._certify import certify, samples_needed
+from multiform.triage._judged import Judged, cut_metadata, fit_and_judge, judge
+from multiform.triage._report import TriageReport
+
+Bools = NDArray[np.bool_]
+
+
+class TargetNotReachedWarning(UserWarning):
+    """The calibration data could not prove the target accuracy, so answers that might be right are
+    deferred."""
+
+
+class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Accept the answers of a classifier that meet a target accuracy, and defer the rest.
+
+    With probability ``confidence`` over the draw of the calibration samples, the accuracy of the accepted
+    answers on future samples is at least ``target_accuracy``. This holds for every classifier, every trust
+    score, every distribution and every number of samples, provided that calibration and future samples come
+    independently from the same source and that the classifier has not been trained on the calibration
+    samples. If the target cannot be proved, more is deferred, in the end everything; the promise is never
+    weakened.
+
+    The threshold is found by Learn then Test with split fixed-sequence testing [1]_ and exact binomial tests;
+    see the user guide, ``docs/triage.md``.
+
+    Parameters
+    ----------
+    estimator : classifier
+        The classifier to judge. Wrap a fitted one in :class:`~sklearn.frozen.FrozenEstimator` to use it as it
+        is: then all samples given to ``fit`` are calibration samples.
+    target_accuracy : float in (0, 1), default=0.99
+        The accuracy that accepted answers must have.
+    confidence : float in (0, 1), default=0.95
+        The probability with which the promise holds.
+    per_class : bool, default=False
+        If True, the target holds among the accepted answers of *each* predicted class, for all classes
+        jointly with probability ``confidence``, and each class has a threshold of its own. This needs more
+        calibration samples. If False, it holds among all accepted answers together.
+    fallback : classifier, default=None
+        Answers what is deferred, without a promise. It is fitted on all samples given to ``fit``, unless it
+        is a :class:`~sklearn.frozen.FrozenEstimator`.
+    cv : int, cross-validation generator or iterable, default=None
+        None holds out ``calibration_fraction`` of the samples at random for the calibration; this carries the
+        exact promise. Anything else cross-fits: every sample is judged by a model fitted without it, and the
+        model that answers is refitted on all samples. No data is lost, but the promise then speaks of the
+        fold models and holds for the refitted one only approximately: ``guarantee_`` is ``"approximate"``.
+    calibration_fraction : float in (0, 1), default=0.25
+        The share of the samples held out for the calibration if ``cv`` is None. The split is random and not
+        stratified, for a stratified part is no independent sample.
+    score_method : {"auto", "loyalty_score", "predict_proba", "decision_function"} or callable, default="auto"
+        Where the trust in an answer comes from; see :func:`multiform.metrics.trust_score`.
+    defer_label : object, default=None
+        What ``predict`` says for a deferred sample when there is no fallback. With None it gives the
+        estimator's own answer, for which nothing is promised; ask ``defer`` which ones these are.
+    n_jobs : int, default=None
+        Fold models to fit at the same time, as in scikit-learn.
+    random_state : int, RandomState instance or None, default=None
+        Decides which samples are held out, and which of the calibration samples design the tests.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Every label that an answer may have: the estimator's classes and the fallback's.
+    estimator_ : classifier
+        The fitted classifier.
+    fallback_ : classifier or None
+        The fitted fallback.
+    guarantee_ : {"exact", "approximate"}
+        Whether the promise is exact, or approximate because of cross-fitting.
+    attained_ : bool
+        Whether anything is accepted at all.
+    thresholds_ : ndarray of shape (n_estimator_classes,)
+        The least trust for an accepted answer, by predicted class in the order of ``estimator_.classes_``;
+        ``inf`` where nothing is accepted. All the same unless ``per_class``.
+    certificates_ : list
+        The evidence: one certificate, or one a class, with ``threshold``, ``n_tested``, ``n_accepted``,
+        ``n_correct``, ``coverage``, ``accuracy`` and ``accuracy_bound`` on the calibration samples.
+    n_calibration_ : int
+        The number of calibration samples.
+    n_features_in_ : int
+        Number of features seen during ``fit``, if the estimator knows.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if the estimator knows them.
+
+    See Also
+    --------
+    multiform.metrics.coverage_at_accuracy : The same trade on the data at hand, without a promise.
+
+    References
+    ----------
+    .. [1] A. N. Angelopoulos, S. Bates, E. J. Candes, M. I. Jordan and L. Lei, "Learn then test: calibrating
+       predictive algorithms to achieve risk control", 2021, arXiv:2110.01052.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.svm import SVC
+    >>> from multiform.triage import TriageClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X, X_new, y, y_new = train_test_split(X, y, test_size=300, random_state=0)
+    >>> triage = TriageClassifier(SVC(), target_accuracy=0.98, random_state=0).fit(X, y)
+    >>> deferred = triage.defer(X_new)
+    >>> bool((triage.predict(X_new) == y_new)[~deferred].mean() >= 0.98)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        target_accuracy: float = 0.99,
+        confidence: float = 0.95,
+        per_class: bool = False,
+        fallback: Any = None,
+        cv: Any = None,
+        calibration_fraction: float = 0.25,
+        score_method: ScoreMethod = "auto",
+        defer_label: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.target_accuracy = target_accuracy
+        self.confidence = confidence
+        self.per_class = per_class
+        self.fallback = fallback
+        self.cv = cv
+        self.calibration_fraction = calibration_fraction
+        self.score_method = score_method
+        self.defer_label = defer_label
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self, X: Any, y: ArrayLike, *, X_cal: Any = None, y_cal: ArrayLike | None = None, **fit_params: Any
+    ) -> TriageClassifier:
+        """Fit the classifier and choose the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples: for training and calibration, or for calibration alone if the estimator is frozen.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        X_cal, y_cal : array-like, default=None
+            Calibration samples and labels of your own, which the estimator must not have seen. Then all of
+            ``X`` trains.
+        **fit_params : dict
+            Passed to the estimator's ``fit``, arrays with one entry a sample cut to the training part;
+            ``sample_weight`` also to the fallback's, if it takes weights. With metadata routing, whoever
+            asked for them gets them. Calibration counts every sample once, whatever its weight.
+
+        Returns
+        -------
+        self : TriageClassifier
+            The fitted classifier.
+        """
+        self._check_parameters(X_cal, y_cal)
+        X, y = _check_samples(self, X, y)
+        params = self._route(fit_params)
+        rng = check_random_state(self.random_state)
+
+        if X_cal is not None:
+            X_cal, y_cal = _check_samples(self, X_cal, y_cal)
+            estimator, judged = self._calibrate_apart(X, y, X_cal, y_cal, params["estimator"])
+        elif isinstance(self.estimator, FrozenEstimator):
+            estimator, judged = self._calibrate_apart(X, y, X, y, params["estimator"])
+        elif self.cv is None:
+            train, held_out = self._hold_out(len(y), rng)
+            estimator, judged = self._calibrate_apart(
+                _safe_indexing(X, train),
+                y[train],
+                _safe_indexing(X, held_out),
+                y[held_out],
+                cut_metadata(params["estimator"], train, len(y)),
+            )
+        else:
+            estimator, judged = self._cross_fit(X, y, params)
+        self._check_labels(estimator, judged)
+
+        classes = np.asarray(estimator.classes_)
+        certificates = certify(
+            judged.trust,
+            judged.predicted == judged.true,
+            np.searchsorted(classes, judged.predicted) if self.per_class else np.zeros(len(judged.true), int),
+            len(classes) if self.per_class else 1,
+            target_accuracy=self.target_accuracy,
+            confidence=self.confidence,
+            rng=rng,
+        )
+        fallback = None
+        if self.fallback is not None:
+            fallback = clone(self.fallback).fit(X, y, **params["fallback"])
+            classes = np.unique(np.concatenate([classes, np.asarray(fallback.classes_)]))
+
+        self.estimator_ = estimator
+        self.fallback_ = fallback
+        self.classes_ = classes
+        self.certificates_ = certificates
+        self.thresholds_ = np.full(len(estimator.classes_), [c.threshold for c in certificates])
+        self.attained_ = any(c.attained for c in certificates)
+        self.guarantee_ = "approximate" if self._cross_fits(X_cal) else "exact"
+        self.n_calibration_ = len(judged.true)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(estimator, name):
+                setattr(self, name, getattr(estimator, name))
+        self._warn_if_not_reached(judged)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The answers: the estimator's where accepted, else the fallback's.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            For deferred samples the fallback's answer; without a fallback ``defer_label``, or if that is None
+            the estimator's own answer, for which nothing is promised.
+        """
+        labels, accepted = self._answer(X)
+        if self.fallback_ is not None and not accepted.all():
+            deferred = np.flatnonzero(~accepted)
+            answers = np.asarray(self.fallback_.predict(_rows(X, deferred)))
+            labels = _room_for(labels, answers)
+            labels[deferred] = answers
+        elif self.fallback_ is None and self.defer_label is not None:
+            labels = _room_for(labels, np.asarray(self.defer_label))
+            labels[~accepted] = self.defer_label
+        return labels
+
+    def defer(self, X: Any) -> Bools:
+        """Which samples the estimator should not answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        deferred : ndarray of shape (n_samples,)
+            True where the promise does not cover the estimator's answer.
+        """
+        return ~self._answer(X)[1]
+
+    def answered_by(self, X: Any) -> NDArray[np.str_]:
+        """Who answers each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        who : ndarray of shape (n_samples,)
+            ``"estimator"``, ``"fallback"`` or ``"nobody"``.
+        """
+        accepted = self._answer(X)[1]
+        return np.where(accepted, "estimator", "nobody" if self.fallback_ is None else "fallback")
+
+    @available_if(lambda self: self._all_have("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Class probabilities of whoever answers: the estimator, or for deferred samples the fallback.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            In the order of ``classes_``.
+        """
+        accepted = self._answer(X)[1]
+        result = np.zeros((len(accepted), len(self.classes_)))
+        known = np.searchsorted(self.classes_, self.estimator_.classes_)
+        result[:, known] = self.estimator_.predict_proba(X)
+        if self.fallback_ is not None and not accepted.all():
+            deferred = np.flatnonzero(~accepted)
+            known = np.searchsorted(self.classes_, self.fallback_.classes_)
+            result[deferred] = 0
+            result[np.ix_(deferred, known)] = self.fallback_.predict_proba(_rows(X, deferred))
+        return result
+
+    def trust_score(self, X: Any) -> NDArray[np.float64]:
+        """How far the estimator's answers can be trusted; compare with ``thresholds_``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        trust : ndarray of shape (n_samples,)
+            Higher is surer.
+        """
+        check_is_fitted(self)
+        return trust_score(self.estimator_, X, self.score_method)
+
+    def report(self, X: Any, y: ArrayLike) -> TriageReport:
+        """Accuracy, coverage and who answered, on labelled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        report : TriageReport
+            Prints as a table; its figures are attributes.
+        """
+        right = self.predict(X) == column_or_1d(y)
+        who = self.answered_by(X)
+        rows = {}
+        for name in ("estimator", "nobody" if self.fallback_ is None else "fallback"):
+            mask = who == name
+            answered = mask.any() and name != "nobody"
+            accuracy = float(right[mask].mean()) if answered else float("nan")
+            rows[name] = {"count": int(mask.sum()), "share": float(mask.mean()), "accuracy": accuracy}
+        counted = right if self.fallback_ is not None else right[who == "estimator"]
+        return TriageReport(
+            rows,
+            float(counted.mean()) if counted.size else float("nan"),
+            float(self.target_accuracy),
+            float(self.confidence),
+            self.guarantee_,
+            bool(self.per_class),
+        )
+
+    def get_metadata_routing(self) -> Any:
+        """Who gets which metadata: the estimator's and the fallback's ``fit``, and the splitter."""
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=type(self).__name__)
+        router.add(estimator=self.estimator, method_mapping=to_fit)
+        if self.fallback is not None:
+            router.add(fallback=self.fallback, method_mapping=to_fit)
+        if self.cv is not None:
+            to_split = MethodMapping().add(caller="fit", callee="split")
+            router.add(splitter=self.cv, method_mapping=to_split)
+        return router
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        if inner.classifier_tags is not None:
+            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
+
+    def _answer(self, X: Any) -> tuple[NDArray[Any], Bools]:
+        """The estimator's predictions, and whether the trust in each reaches its class's threshold."""
+        check_is_fitted(self)
+        labels = np.asarray(self.estimator_.predict(X))
+        predicted = np.searchsorted(self.estimator_.classes_, labels)
+        trust = trust_score(self.estimator_, X, self.score_method)
+        # -inf accepts every real number; +inf means "accept nothing", even where a score is infinite.
+        limit = self.thresholds_[predicted]
+        return labels, (trust >= limit) & (limit < np.inf)
+
+    def _calibrate_apart(
+        self, X: Any, y: NDArray[Any], X_cal: Any, y_cal: NDArray[Any], params: Mapping[str, Any]
+    ) -> tuple[Any, Judged]:
+        """Train on one set, judge on another."""
+        self._check_enough(len(y_cal), len(y))
+        estimator = clone(self.estimator).fit(X, y, **params)
+        return estimator, judge(estimator, X_cal, y_cal, self.score_method)
+
+    def _cross_fit(self, X: Any, y: NDArray[Any], params: Any) -> tuple[Any, Judged]:
+        """Judge every sample by a model fitted without it; the model that serves is fitted on all of them."""
+        splitter = check_cv(self.cv, y, classifier=True)
+        folds = list(splitter.split(X, y, **params["splitter"]))
+        self._check_enough(sum(len(test) for _, test in folds), len(y))
+        judged: Iterable[Judged] = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_and_judge)(
+                clone(self.estimator), X, y, train, test, self.score_method, params["estimator"]
+            )
+            for train, test in folds
+        )
+        parts = list(judged)
+        pooled = Judged(
+            np.concatenate([part.true for part in parts]),
+            np.concatenate([part.predicted for part in parts]),
+            np.concatenate([part.trust for part in parts]),
+        )
+        return clone(self.estimator).fit(X, y, **params["estimator"]), pooled
+
+    def _hold_out(self, n_samples: int, rng: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        n_held_out = ceil(self.calibration_fraction * n_samples)
+        self._check_enough(min(n_held_out, n_samples - 1), n_samples)
+        order = rng.permutation(n_samples)
+        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+
+    def _route(self, fit_params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """The metadata for the estimator, the fallback and the splitter."""
+        routed: dict[str, dict[str, Any]] = {"estimator": {}, "fallback": {}, "splitter": {}}
+        if not fit_params:
+            return routed
+        if not get_config()["enable_metadata_routing"]:
+            routed["estimator"] = dict(fit_params)
+            if self.fallback is not None and has_fit_parameter(self.fallback, "sample_weight"):
+                routed["fallback"] = {k: v for k, v in fit_params.items() if k == "sample_weight"}
+            return routed
+        asked = process_routing(self, "fit", **fit_params)
+        routed["estimator"] = dict(asked.estimator.fit)
+        if self.fallback is not None:
+            routed["fallback"] = dict(asked.fallback.fit)
+        if self.cv is not None:
+            routed["splitter"] = dict(asked.splitter.split)
+        return routed
+
+    def _cross_fits(self, X_cal: Any) -> bool:
+        return self.cv is not None and X_cal is None and not isinstance(self.estimator, FrozenEstimator)
+
+    def _all_have(self, method: str) -> bool:
+        members = (
+            [self.estimator_, self.fallback_]
+            if hasattr(self, "estimator_")
+            else [self.estimator, self.fallback]
+        )
+        return all(hasattr(member, method) for member in members if member is not None)
+
+    def _check_parameters(self, X_cal: Any, y_cal: Any) -> None:
+        for name in ("target_accuracy", "confidence", "calibration_fraction"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
+                raise ValueError(
+                    f"The parameter {name!r} of TriageClassifier must be a number between 0 and 1, both "
+                    f"excluded; got {value!r}."
+                )
+        for name in ("estimator", "fallback"):
+            member = getattr(self, name)
+            if (name == "estimator" or member is not None) and not is_classifier(member):
+                raise ValueError(
+                    f"The parameter {name!r} of TriageClassifier must be a classifier; got {member!r}."
+                )
+        if (X_cal is None) != (y_cal is None):
+            raise ValueError(
+                "TriageClassifier.fit takes the calibration samples 'X_cal' and their labels 'y_cal' "
+                f"together; got only {'y_cal' if X_cal is None else 'X_cal'!r}. Give both, or neither."
+            )
+
+        if X_cal is not None and self.cv is not None:
+            raise ValueError(
+                "TriageClassifier calibrates either on 'X_cal' or by cross-fitting with 'cv', not both; got "
+                f"X_cal and cv={self.cv!r}. Leave one of them out."
+            )
+
+    def _check_enough(self, n_calibration: int, n_samples: int) -> None:
+        """Refuse what cannot succeed before anything is fitted: even flawless answers would prove nothing."""
+        needed = samples_needed(self.target_accuracy, 1 - self.confidence)
+        if n_calibration < needed:
+            raise ValueError(
+                f"TriageClassifier needs at least {needed} calibration samples to prove "
+                f"target_accuracy={self.target_accuracy} with confidence={self.confidence}, even if every "
+                f"answer is right; it has {n_calibration} (n_samples={n_samples}). Give more samples, hold "
+                "out a larger calibration_fraction, cross-fit with cv=5, or lower the target or the "
+                "confidence."
+            )
+
+    def _check_labels(self, estimator: Any, judged: Judged) -> None:
+        """A class that the model never saw is an error of the model; labels of another kind are a mistake."""
+        if not np.isin(judged.true.astype(str), np.asarray(estimator.classes_).astype(str)).any():
+            raise ValueError(
+                "None of the calibration labels given to TriageClassifier is a class of its estimator: the "
+                f"labels are {np.unique(judged.true)[:5].tolist()}, the classes "
+                f"{estimator.classes_[:5].tolist()}. Encode both alike."
+            )
+
+    def _warn_if_not_reached(self, judged: Judged) -> None:
+        missed = [k for k, c in enumerate(self.certificates_) if not c.attained]
+        if not missed:
+            return
+        level = (1 - self.confidence) / len(self.certificates_)
+        needed = samples_needed(self.target_accuracy, level)
+        if not self.per_class:
+            what = f"no threshold reached target_accuracy={self.target_accuracy}, so everything is deferred"
+        else:
+            names = [str(self.estimator_.classes_[k]) for k in missed]
+            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            what = (
+                f"target_accuracy={self.target_accuracy} was not reached for {len(names)} of "
+                f"{len(self.certificates_)} predicted classes ({shown}), so all answers of these are deferred"
+            )
+        accuracy = float(np.mean(judged.predicted == judged.true))
+        warnings.warn(
+            f"TriageClassifier: {what}. The estimator has an accuracy of {accuracy:.4f} on the "
+            f"{len(judged.true)} calibration samples; a proof takes at least {needed} accepted samples"
+            f"{' of a class' if self.per_class else ''} without an error. Use more calibration samples, a "
+            "better estimator, a lower target or a lower confidence.",
+            TargetNotReachedWarning,
+            stacklevel=3,
+        )
+
+
+def _check_samples(owner: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    """Labels as one clean column; the samples stay what they are, for the estimator to judge."""
+    if y is None:
+        raise ValueError(
+            f"{type(owner).__name__} requires y to be passed, but the target y is None. Give the labels."
+        )
+    y = column_or_1d(y, warn=True)
+    y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+    check_classification_targets(y)
+    X, y = indexable(X, y)
+    return X, np.asarray(y)
+
+
+def _rows(X: Any, index: NDArray[np.intp]) -> Any:
+    """Some of the samples, of whatever kind X is."""
+    return _safe_indexing(indexable(X)[0], index)
+
+
+def _room_for(labels: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+    """A copy of the labels that can also hold the others: never a number turned into text."""
+    alike = labels.dtype.kind == others.dtype.kind or {labels.dtype.kind, others.dtype.kind} <= set("biuf")
+    return labels.astype(np.result_type(labels, others) if alike else object)

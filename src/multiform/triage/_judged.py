@@ -1,0 +1,51 @@
+"""A classifier judged on samples that it has not seen: the raw material of a calibration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from multiform.metrics._trust import ScoreMethod, trust_score
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Calibration samples as the tests need them: what they are, what they were called, and how surely."""
+
+    true: NDArray[Any]
+    predicted: NDArray[Any]
+    trust: NDArray[np.float64]
+
+
+def judge(estimator: Any, X: Any, y: NDArray[Any], score_method: ScoreMethod) -> Judged:
+    """A fitted classifier's answers to labelled samples."""
+    return Judged(y, np.asarray(estimator.predict(X)), trust_score(estimator, X, score_method))
+
+
+def fit_and_judge(
+    estimator: Any,
+    X: Any,
+    y: NDArray[Any],
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    score_method: ScoreMethod,
+    params: Mapping[str, Any],
+) -> Judged:
+    """Fit on the samples at ``train``, judge those at ``test``."""
+    estimator.fit(_safe_indexing(X, train), y[train], **cut_metadata(params, train, len(y)))
+    return judge(estimator, _safe_indexing(X, test), y[test], score_method)
+
+
+def cut_metadata(params: Mapping[str, Any], index: NDArray[np.intp], n_samples: int) -> dict[str, Any]:
+    """Metadata for the samples at ``index``: what has one entry a sample is cut, the rest passes as it is."""
+
+    def per_sample(value: Any) -> bool:
+        return hasattr(value, "__len__") and not isinstance(value, str) and _num_samples(value) == n_samples
+
+    return {k: _safe_indexing(v, index) if per_sample(v) else v for k, v in params.items()}

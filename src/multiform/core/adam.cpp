@@ -12,8 +12,14 @@ constexpr int64_t kTileRows = 256;
 constexpr int64_t kTileColumns = 400;
 
 AdamMember::AdamMember(const Problem& problem, const Member& member, const AdamSettings& settings, float* first,
-                       float* second)
-    : problem_(problem), member_(member), settings_(settings), first_(first), second_(second), random_(member.seed) {
+                       float* second, int64_t steps)
+    : problem_(problem),
+      member_(member),
+      settings_(settings),
+      first_(first),
+      second_(second),
+      random_(member.seed),
+      steps_(steps) {
     for (int64_t i = 0; i < problem.rows.n_rows; ++i)
         if ((member.sample_weight == nullptr || member.sample_weight[i] > 0) &&
             member.class_weight[problem.target[i]] > 0)

@@ -18,13 +18,16 @@ struct AdamSettings {
 
 class AdamMember {
    public:
-    AdamMember(const Problem& problem, const Member& member, const AdamSettings& settings, float* first, float* second);
+    // `steps` counts those that the moments have seen already.
+    AdamMember(const Problem& problem, const Member& member, const AdamSettings& settings, float* first, float* second,
+               int64_t steps);
 
     // Goes on to the end of pass `until`, or stops between two steps once `deadline` (seconds, steady clock) is past.
     void train(Team& team, int64_t until, double deadline);
 
     int64_t passes() const { return passes_; }
     int64_t visits() const { return visits_; }
+    int64_t steps() const { return steps_; }
     const std::vector<double>& losses() const { return losses_; }
 
    private:
@@ -39,7 +42,7 @@ class AdamMember {
     Random random_;
     std::vector<int32_t> eligible_, order_;
     std::vector<uint8_t> active_;
-    int64_t passes_ = 0, batch_ = 0, n_batches_ = 0, steps_ = 0, visits_ = 0;
+    int64_t steps_, passes_ = 0, batch_ = 0, n_batches_ = 0, visits_ = 0;
     double pass_loss_ = 0, pass_weight_ = 0;
     std::vector<double> losses_;
     // scratch of one step

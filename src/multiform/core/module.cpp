@@ -274,6 +274,7 @@ NB_MODULE(_core, module) {
 
     nb::class_<HeldAdam>(module, "AdamMember")
         .def_prop_ro("passes", [](const HeldAdam& held) { return held.solver->passes(); })
+        .def_prop_ro("steps", [](const HeldAdam& held) { return held.solver->steps(); })
         .def_prop_ro("visits", [](const HeldAdam& held) { return held.solver->visits(); })
         .def_prop_ro("losses", [](const HeldAdam& held) { return held.solver->losses(); });
     module.def(
@@ -282,7 +283,7 @@ NB_MODULE(_core, module) {
            std::optional<Array<const int32_t, 1>> columns, std::optional<Array<const float, 1>> sample_weight,
            Array<const float, 1> class_weight, float alpha, float noise, uint64_t seed, int64_t batch_size,
            int64_t n_passes, float learning_rate, float beta1, float beta2, float epsilon, float revisit,
-           float final_rate) {
+           float final_rate, int64_t steps) {
             const auto& view = nb::cast<const ProblemView&>(problem);
             MemberArrays arrays = make_member(view, weights, columns, sample_weight, class_weight, alpha, noise, seed);
             if (first.size() != weights.size() || second.size() != weights.size())
@@ -290,13 +291,14 @@ NB_MODULE(_core, module) {
             if (batch_size < 1 || n_passes < 1) throw nb::value_error("batch_size and n_passes must be at least 1");
             arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(first), nb::cast(second)});
             const AdamSettings settings{batch_size, n_passes, learning_rate, beta1, beta2, epsilon, revisit, final_rate};
-            return HeldAdam{std::make_unique<AdamMember>(view.problem, arrays.member, settings, first.data(), second.data()),
+            return HeldAdam{std::make_unique<AdamMember>(view.problem, arrays.member, settings, first.data(), second.data(),
+                                                         steps),
                             std::move(arrays.keep)};
         },
         nb::arg("problem"), nb::arg("weights"), nb::arg("first"), nb::arg("second"), nb::arg("columns").none(),
         nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
         nb::arg("seed"), nb::arg("batch_size"), nb::arg("n_passes"), nb::arg("learning_rate"), nb::arg("beta1"),
-        nb::arg("beta2"), nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"));
+        nb::arg("beta2"), nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"), nb::arg("steps"));
     module.def(
         "train_adam",
         [](std::vector<HeldAdam*> members, int n_threads, int64_t until, double seconds) {

@@ -1,0 +1,126 @@
+"""The coordinate perturbation method of the paper (2.3), literal or row-synchronous."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from multiform.runtime import kernel_name
+from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem, TrainingState
+
+__all__ = ["CpmSolver"]
+
+
+@dataclass(frozen=True)
+class CpmSolver:
+    """One coordinate at a time, at most two nearby points, one each way; move if the loss falls, else stay.
+
+    The paper leaves the size of a perturbation open. Here every coordinate has its own: it grows by `grow` after a move
+    and shrinks by `shrink` when neither point was lower; the direction of the last move is tried first.
+
+    The other settings are the departures from the literal algorithm; `literal` turns all of them off.
+
+    Parameters
+    ----------
+    n_passes : int
+        Sweeps over all coordinates.
+    step : float
+        The first perturbation, relative to the size of the initial weights, 1 / sqrt(p).
+    grow, shrink, smallest : float
+    synchronous : bool
+        Row r of every class moves against the other separators frozen, then the new f are exchanged, then row r + 1. This
+        is what runs in parallel. Otherwise one class after the other.
+    frozen_own : bool
+        For the length of a row, which terms of an own-class sample are active stays frozen, so that its m - 1 terms are
+        one multiplication; so does the slope of the loss by the noise energy.
+    slack : float in [0, 1]
+        A pair with ``f_y / f_j <= slack * alpha`` sits out the sweep; 0 keeps all.
+    revisit : float in [0, 1]
+        Chance that a sample without an active pair is looked at when a sweep begins; 1 looks at all.
+    max_entries : int
+        A sweep uses a fresh random part of the samples, at most so many (sample, class) entries a class; 0 uses all.
+    """
+
+    n_passes: int
+    step: float = 0.3
+    grow: float = 1.3
+    shrink: float = 0.5
+    smallest: float = 1e-6
+    synchronous: bool = True
+    frozen_own: bool = True
+    slack: float = 0.8
+    revisit: float = 0.3
+    max_entries: int = 4096
+
+    def literal(self) -> CpmSolver:
+        """The paper's algorithm to the letter."""
+        return replace(self, synchronous=False, frozen_own=False, slack=0.0, revisit=1.0, max_entries=0)
+
+    def begin(self, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> TrainingState:
+        if kernel_name() == "reference":
+            from multiform.solvers.reference import ReferenceCpm
+
+            return ReferenceCpm(self, problem, batch)
+        return _CpmState(self, problem, batch, n_threads)
+
+    def initial_steps(self, weights: Floats) -> Floats:
+        """Perturbations in proportion to the initial size of A; those of b are larger by sqrt(p), as b is."""
+        steps = np.full_like(weights, self.step / np.sqrt(weights.shape[2] - 1))
+        steps[:, :, -1] = self.step
+        return steps
+
+    def least_step(self, n_features: int) -> float:
+        return self.smallest / float(np.sqrt(n_features))
+
+
+class _CpmState:
+    def __init__(self, solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> None:
+        from multiform import _core
+
+        self._core, self._n_threads = _core, n_threads
+        settings: dict[str, Any] = asdict(solver)
+        del settings["n_passes"], settings["step"]
+        settings["max_entries"] = solver.max_entries * problem.n_classes
+        self.weights: list[Floats] = []
+        self._members = []
+        for member in range(len(batch)):
+            weights = batch.initial_weights(problem, member)
+            settings["smallest"] = solver.least_step(weights.shape[2] - 1)
+            self.weights.append(weights)
+            self._members.append(
+                _core.cpm_member(
+                    problem.core,
+                    weights,
+                    solver.initial_steps(weights),
+                    batch.member_columns(member),
+                    batch.member_weight(member),
+                    batch.class_weight[member],
+                    alpha=batch.alpha,
+                    noise=float(batch.noise[member]),
+                    seed=int(batch.seed[member]),
+                    **settings,
+                )
+            )
+
+    @property
+    def passes(self) -> int:
+        return int(min(member.passes for member in self._members))
+
+    @property
+    def losses(self) -> list[list[float]]:
+        return [list(member.losses) for member in self._members]
+
+    @property
+    def tried(self) -> int:
+        """Points looked at so far, over all members."""
+        return int(sum(member.tried for member in self._members))
+
+    @property
+    def accepted(self) -> int:
+        """Moves made so far, over all members."""
+        return int(sum(member.accepted for member in self._members))
+
+    def advance(self, until: int, seconds: float) -> None:
+        self._core.sweep_cpm(self._members, self._n_threads, until, seconds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from multiform.geometry import MemberFunction, QuadraticPolynomial
@@ -61,6 +62,9 @@ def make_member(kind: str, p: int, q: int, seed: int) -> MemberFunction:
 
 
 MEMBER_KINDS = ("random", "rank one", "constant", "zero", "absent features", "touches zero", "units")
+
+# No deadline: a busy machine is not a failure.
+quick = settings(max_examples=40, deadline=None)
 
 seeds = st.integers(0, 2**32 - 1)
 polynomials = st.builds(make_polynomial, st.sampled_from(KINDS), st.integers(1, 6), seeds)

@@ -14,12 +14,13 @@ from multiform.geometry import (
     member_from_polynomial,
 )
 
-from .strategies import make_member, make_polynomial, members, polynomials
+from .strategies import make_member, make_polynomial, members, polynomials, quick
 
 lemma_1_methods = st.sampled_from(["spectral", "elimination"])
 lemma_2_methods = st.sampled_from(["spectral", "monomial"])
 
 
+@quick
 @given(members, lemma_1_methods)
 def test_lemma_1_nonnegative_means_member_function_with_at_most_p_plus_one_rows(f, method):
     """A quadratic is nonnegative if and only if it is a q-dimensional member function for some q <= p + 1."""
@@ -29,6 +30,7 @@ def test_lemma_1_nonnegative_means_member_function_with_at_most_p_plus_one_rows(
     assert member.to_polynomial().isclose(polynomial, 1e-8)
 
 
+@quick
 @given(polynomials, lemma_1_methods)
 def test_lemma_1_what_is_not_nonnegative_is_refused_with_a_point(f, method):
     if f.is_nonnegative():
@@ -65,6 +67,7 @@ def test_lemma_1_in_two_hundred_variables(method, kind):
     assert member.to_polynomial().isclose(f, 1e-9)
 
 
+@quick
 @given(polynomials, lemma_2_methods)
 def test_lemma_2_every_quadratic_is_a_difference_of_two_member_functions(h, method):
     u, v = difference_of_members(h, method=method)

@@ -8,9 +8,10 @@ from hypothesis import given
 
 from multiform.geometry import MemberFunction
 
-from .strategies import make_member, members, seeds
+from .strategies import make_member, members, quick, seeds
 
 
+@quick
 @given(members, seeds)
 def test_value_is_the_squared_norm(f, seed):
     X = np.random.default_rng(seed).normal(size=(5, f.n_features))
@@ -19,6 +20,7 @@ def test_value_is_the_squared_norm(f, seed):
     assert np.all(f(X) >= 0)
 
 
+@quick
 @given(members)
 def test_reduce_keeps_the_function_with_at_most_p_plus_one_rows(f):
     reduced = f.reduce()
@@ -26,6 +28,7 @@ def test_reduce_keeps_the_function_with_at_most_p_plus_one_rows(f):
     assert reduced.to_polynomial().isclose(f.to_polynomial(), 1e-12)
 
 
+@quick
 @given(members)
 def test_reduce_finds_the_rank(f):
     rows = np.column_stack([f.components, f.offsets])
@@ -34,6 +37,7 @@ def test_reduce_finds_the_rank(f):
     assert f.reduce().n_components == max(1, rank)
 
 
+@quick
 @given(members, members, seeds)
 def test_sum_multiple_and_difference(f, g, seed):
     if f.n_features != g.n_features:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiform.geometry import QuadraticPolynomial
 
-from .strategies import make_polynomial, members, polynomials, seeds
+from .strategies import make_polynomial, members, polynomials, quick, seeds
 
 
 def by_monomials(f: QuadraticPolynomial, x: np.ndarray) -> float:
@@ -28,6 +28,7 @@ def samples(p: int, seed: int, n: int = 5) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n, p))
 
 
+@quick
 @given(polynomials, seeds)
 def test_evaluates_the_sum_of_its_monomials(f, seed):
     X = samples(f.n_features, seed)
@@ -35,6 +36,7 @@ def test_evaluates_the_sum_of_its_monomials(f, seed):
     assert np.all(np.abs(f(X) - expected) <= 1e-13 * size_at(f, X))
 
 
+@quick
 @given(polynomials, seeds)
 def test_homogeneous_form_gives_the_same_values_and_comes_back(f, seed):
     X = samples(f.n_features, seed)
@@ -44,6 +46,7 @@ def test_homogeneous_form_gives_the_same_values_and_comes_back(f, seed):
     assert QuadraticPolynomial.from_homogeneous(f.homogeneous()) == f
 
 
+@quick
 @given(st.integers(1, 5), seeds, st.floats(-10, 10))
 def test_sums_differences_and_multiples_are_those_of_the_values(p, seed, factor):
     f, g = make_polynomial("indefinite", p, seed), make_polynomial("diagonal", p, seed + 1)
@@ -59,6 +62,7 @@ def test_sums_differences_and_multiples_are_those_of_the_values(p, seed, factor)
     assert (f - f).isclose(0 * f)
 
 
+@quick
 @given(st.integers(1, 5), st.integers(1, 5), seeds)
 def test_substitution_is_composition(p, r, seed):
     f = make_polynomial("indefinite", p, seed)
@@ -68,6 +72,7 @@ def test_substitution_is_composition(p, r, seed):
     np.testing.assert_allclose(f.substitute(linear)(U), f(U @ linear.T), atol=1e-9)
 
 
+@quick
 @given(polynomials, seeds)
 def test_gradient_is_the_derivative(f, seed):
     X = samples(f.n_features, seed, n=2)
@@ -78,6 +83,7 @@ def test_gradient_is_the_derivative(f, seed):
     assert np.all(error <= 1e-12 * (size_at(f, X + direction) + size_at(f, X - direction)))
 
 
+@quick
 @given(members, seeds)
 def test_sums_of_squares_are_nonnegative_in_any_units(f, seed):
     polynomial = f.to_polynomial()
@@ -86,6 +92,7 @@ def test_sums_of_squares_are_nonnegative_in_any_units(f, seed):
     assert polynomial.substitute(np.diag(unit)).is_nonnegative()
 
 
+@quick
 @given(polynomials)
 def test_what_is_not_nonnegative_has_a_negative_point(f):
     point = f.negative_point()
@@ -94,6 +101,7 @@ def test_what_is_not_nonnegative_has_a_negative_point(f):
         assert by_monomials(f, point) < 0
 
 
+@quick
 @given(polynomials, seeds)
 def test_a_negative_value_anywhere_is_noticed(f, seed):
     X = 3 * samples(f.n_features, seed, n=200)

@@ -13,17 +13,20 @@ lambda_i and gradient gamma_i, and put `l = max(0, -min lambda)`, `delta_i = lam
     S(w) = w/4 [(1 + w l) s_2 + s_1] = h0    with   s_k = sum_i gamma_i^2 / (1 + w delta_i)^k,
     d_i  = -gamma_i w / (2 (1 + w delta_i)).
 
-Two limits complete it. If S stays below h0 and l = 0, h is never negative: there is no such point. If it
-does and l > 0 (the "hard case": no gradient along the lowest eigenvectors), w is infinite and the rest of
-the way goes along a lowest eigenvector, in either direction.
+Three limits complete it. If S stays below h0 and l > 0 (the "hard case": no gradient along the lowest
+eigenvectors), w is infinite and the rest of the way goes along a lowest eigenvector, in either direction.
+If it does and l = 0, h is never negative, and there is no such point. And if l = 0 and h is negative only
+slightly, by `depth = S(inf) - h0`, the equation is solved for what is missing: `sum_i gamma_i^2 / (4
+delta_i (1 + w delta_i)^2) = depth`, with the depth measured at the bottom itself, where h is known best.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ._arrays import EPS, FloatArray, check_points
 from .polynomial import QuadraticPolynomial
@@ -31,11 +34,15 @@ from .polynomial import QuadraticPolynomial
 __all__ = ["nearest_sign_change"]
 
 
+# Of the samples in the given rows, h and its rounding error at displacements in eigenvectors, shape
+# (n_rows, r).
+ValueAt = Callable[[NDArray[np.intp], FloatArray], tuple[FloatArray, FloatArray]]
+
+
 @dataclass(frozen=True)
 class Rounding:
     """How far rounding may have moved the numbers of a problem; what lies below is taken for zero."""
 
-    value: FloatArray  # of h0, shape (n,)
     gradient: FloatArray  # of any gamma_i, shape (n,)
     curvature: float  # of any lambda_i
 
@@ -73,31 +80,38 @@ def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[FloatArra
     sign = np.where(value < 0, -1.0, 1.0)
     eigenvalues, basis = np.linalg.eigh(h.matrix)
     gradient = h.gradient(points) @ basis
-    # The terms that were added up to h and to its gradient, in absolute value: what their rounding scales
+    # The terms that are added up to h and to its gradient, in absolute value: what their rounding scales
     # with.
-    size = np.abs(points)
-    sums = size @ np.abs(h.matrix)
+    absolute = QuadraticPolynomial(np.abs(h.matrix), np.abs(h.vector), abs(h.constant))
     unit = 8.0 * EPS * h.n_features
-    rounding = Rounding(
-        unit * (np.einsum("ni,ni->n", sums, size) + size @ np.abs(h.vector) + abs(h.constant)),
-        unit * np.linalg.norm(2.0 * sums + np.abs(h.vector), axis=1),
-        unit * float(np.abs(h.matrix).max()),
-    )
+    gradient_error = unit * np.linalg.norm(absolute.gradient(np.abs(points)), axis=1)
+    curvature_error = unit * float(np.abs(h.matrix).max())
     displacement = np.empty_like(points)
     for side in (-1.0, 1.0):
-        rows = sign == side
+        rows = np.flatnonzero(sign == side)
+
+        def value_at(
+            chosen: NDArray[np.intp],
+            step: FloatArray,
+            rows: NDArray[np.intp] = rows,
+            side: float = side,
+        ) -> tuple[FloatArray, FloatArray]:
+            there = points[rows[chosen]] + step @ basis.T
+            return side * h(there), unit * absolute(np.abs(there))
+
         displacement[rows] = nearest_negative(
             side * value[rows],
             side * gradient[rows],
             side * eigenvalues,
-            Rounding(rounding.value[rows], rounding.gradient[rows], rounding.curvature),
+            Rounding(gradient_error[rows], curvature_error),
+            value_at,
         )
     distances = np.linalg.norm(displacement, axis=1)
     return np.where(np.isnan(distances), np.inf, distances), points + displacement @ basis.T
 
 
 def nearest_negative(
-    value: FloatArray, gradient: FloatArray, curvature: FloatArray, rounding: Rounding
+    value: FloatArray, gradient: FloatArray, curvature: FloatArray, rounding: Rounding, value_at: ValueAt
 ) -> FloatArray:
     """The shortest displacements that bring `h0 + g'd + sum_i lambda_i d_i^2` down to zero, sample by sample.
 
@@ -111,6 +125,8 @@ def nearest_negative(
         The eigenvalues lambda.
     rounding : Rounding
         What counts as zero.
+    value_at : callable
+        h, and its rounding error, at given displacements.
 
     Returns
     -------
@@ -128,63 +144,103 @@ def nearest_negative(
         gradient = np.where(flat & noise, 0.0, gradient)
     squares = gradient**2
 
-    # As w grows without bound: S reaches a finite limit, at d_i = -gamma_i / (2 delta_i), unless a flat
-    # direction carries gradient.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        inverse = np.where(flat, 0.0, 1.0 / spread)
+    # As w grows without bound, d tends to -gamma_i / (2 delta_i) and S to a limit, unless a flat direction
+    # carries gradient.
+    inverse = np.divide(1.0, spread, out=np.zeros_like(spread), where=~flat)
     limit_step = -0.5 * gradient * inverse
     limit = 0.25 * (squares @ (inverse + lowest * inverse**2))
-    length = np.linalg.norm(limit_step, axis=1)
-    unbounded = squares[:, flat].sum(axis=1) > 0
-    uncertain = rounding.value + rounding.gradient * length + rounding.curvature * length**2
-    bounded = ~unbounded & (limit <= value + (uncertain if lowest == 0.0 else 0.0))
+    bounded = (squares[:, flat] == 0.0).all(axis=1) & (value > 0)
 
-    displacement = np.zeros_like(gradient)
-    solve = ~bounded & (value > 0)
-    w = _secular_root(value[solve], squares[solve], spread, lowest)[:, None]
-    displacement[solve] = -0.5 * gradient[solve] * (w / (1.0 + w * spread))
-    never = bounded & (value > 0)
-    if lowest == 0.0:
-        displacement[never] = np.nan
+    step = np.full_like(gradient, np.nan)
+    step[value <= 0] = 0.0
+    if lowest > 0.0:
+        special = bounded & (limit <= value)
+        step[special] = limit_step[special]
+        step[special, int(flat.argmax())] = np.sqrt((value[special] - limit[special]) / lowest)
     else:
-        displacement[never] = limit_step[never]
-        displacement[never, int(flat.argmax())] = np.sqrt((value[never] - limit[never]) / lowest)
-    return displacement
+        special = bounded & (limit < 2.0 * value)
+        rows = np.flatnonzero(special)
+        bottom, error = value_at(rows, limit_step[rows])
+        crosses = bottom < -error
+        rows, depth = rows[crosses], -bottom[crosses]
+        w = _shallow_root(depth, limit[rows], squares[rows], spread)[:, None]
+        step[rows] = -0.5 * gradient[rows] * (w / (1.0 + w * spread))
+    rows = np.flatnonzero((value > 0) & ~special)
+    w = _secular_root(value[rows], squares[rows], spread, lowest)[:, None]
+    step[rows] = -0.5 * gradient[rows] * (w / (1.0 + w * spread))
+    return step
 
 
 def _secular_root(value: FloatArray, squares: FloatArray, spread: FloatArray, lowest: float) -> FloatArray:
-    """The root w of the increasing function S(w) = h0, for all samples at once.
-
-    Newton's method on log S against log w, where S is close to a straight line (slope 1 for small w, at
-    most 2 for large), inside a bracket that bisects whenever Newton leaves it.
-    """
-    # (1 + w delta) >= 1 makes the first bound, the flat directions alone the second: both solve
+    """The root w of the increasing function `S(w) = w/4 [(1 + w l) s_2 + s_1] = h0`."""
+    # (1 + w delta) >= 1 makes the lower bound, the flat directions alone the upper one: both solve
     # l w^2 + 2 w = 4 h0 / sum gamma^2 in closed form.
-    low = np.log(_positive_root(value, squares.sum(axis=1), lowest))
-    flat_part = squares[:, spread == 0.0].sum(axis=1)
-    high = np.log(_positive_root(value, flat_part, lowest))
-    position = low.copy()
-    active = np.arange(len(value))
-    for _ in range(200):
-        w = np.exp(position[active])
+    low = _positive_root(value, squares.sum(axis=1), lowest)
+    high = _positive_root(value, squares[:, spread == 0.0].sum(axis=1), lowest)
+
+    def miss_and_slope(rows: NDArray[np.intp], w: FloatArray) -> tuple[FloatArray, FloatArray]:
         factor = 1.0 / (1.0 + w[:, None] * spread)
-        first = squares[active] * factor
+        first = squares[rows] * factor
         second = first * factor
         tilt = 1.0 + w * lowest
-        s_1, s_2, s_3 = first.sum(axis=1), second.sum(axis=1), np.einsum("nr,nr->n", second, factor)
-        total = 0.25 * w * (tilt * s_2 + s_1)
-        miss = np.log(value[active] / total)
-        # d log S / d log w = w S' / S with S' = (1 + w l) s_3 / 2.
-        step = miss * total / (0.5 * w * tilt * s_3)
+        total = 0.25 * w * (tilt * second.sum(axis=1) + first.sum(axis=1))
+        # S' = (1 + w l) s_3 / 2
+        slope = 0.5 * w * tilt * np.einsum("nr,nr->n", second, factor) / total
+        return np.log(value[rows] / total), slope
+
+    return _newton_in_logarithms(low, high, miss_and_slope)
+
+
+def _shallow_root(
+    depth: FloatArray, limit: FloatArray, squares: FloatArray, spread: FloatArray
+) -> FloatArray:
+    """The root w of the decreasing `R(w) = sum_i gamma_i^2 / (4 delta_i (1 + w delta_i)^2) = depth`."""
+    curved = spread > 0.0
+    squares, spread = squares[:, curved], spread[curved]
+    if not len(depth):
+        return np.empty(0)
+    # R(0) is the limit of S; the largest and the smallest delta bound how fast R falls.
+    excess = np.sqrt(np.maximum(limit / depth, 1.0)) - 1.0
+    low, high = excess / spread.max(), excess / spread.min()
+
+    def miss_and_slope(rows: NDArray[np.intp], w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        factor = 1.0 / (1.0 + w[:, None] * spread)
+        second = squares[rows] * factor**2
+        left = 0.25 * (second @ (1.0 / spread))
+        # R' = -s_3 / 2
+        slope = 0.5 * w * np.einsum("nr,nr->n", second, factor) / left
+        return np.log(left / depth[rows]), slope
+
+    return _newton_in_logarithms(low, high, miss_and_slope)
+
+
+def _newton_in_logarithms(
+    low: FloatArray,
+    high: FloatArray,
+    miss_and_slope: Callable[[NDArray[np.intp], FloatArray], tuple[FloatArray, FloatArray]],
+) -> FloatArray:
+    """Roots w between `low` and `high` (which may be infinite) of increasing functions, all samples at once.
+
+    Newton's method on the logarithm of the function against log w, where both of ours are close to straight
+    lines (slope 1 for small w, up to 2 for large), inside a bracket that is bisected whenever Newton leaves
+    it. `miss_and_slope` gives, for rows and their w, how far the logarithm is below its target, and its
+    slope.
+    """
+    low, high = np.log(low), np.log(high)
+    position = low.copy()
+    active = np.arange(len(low))
+    for _ in range(200):
+        here = position[active]
+        miss, slope = miss_and_slope(active, np.exp(here))
         below = miss > 0
-        low[active] = np.where(below, position[active], low[active])
-        high[active] = np.where(below, high[active], position[active])
-        target = position[active] + step
-        left, right = low[active], high[active]
-        # Without an upper bound yet, climb at most a factor e^4 at a time; otherwise bisect what Newton
-        # misses.
-        fallback = np.where(np.isinf(right), position[active] + 4.0, 0.5 * (left + right))
-        good = (target >= left) & (target <= np.minimum(right, position[active] + 8.0))
+        left = low[active] = np.where(below, here, low[active])
+        right = high[active] = np.where(below, high[active], here)
+        step = miss / slope
+        target = here + step
+        # Without an upper bound yet, climb by a factor e^4 at a time; otherwise bisect where Newton would
+        # leave.
+        fallback = np.where(np.isinf(right), here + 4.0, 0.5 * (left + right))
+        good = (target >= left) & (target <= np.minimum(right, here + 8.0))
         position[active] = np.where(good, target, fallback)
         # Newton doubles the digits: a step of 1e-9 leaves an error of the order of 1e-18.
         done = (good & (np.abs(step) <= 1e-9)) | (right - left <= 4.0 * EPS * np.maximum(1.0, np.abs(left)))

@@ -176,6 +176,7 @@ class _PairFrame:
 
     curvature: FloatArray  # lambda, shape (r,)
     gradient_map: FloatArray  # 2 J T' W, shape (2q, r): residuals to gradient
+    residual_map: FloatArray  # W' T, shape (r, 2q): displacement to change of residuals
     basis: FloatArray  # U W in the user's units, shape (n_free, r)
     norm: float  # of C
 
@@ -185,9 +186,10 @@ class _PairFrame:
         sign = np.repeat([-1.0, 1.0], separators.n_components)
         orthonormal, triangle = linalg.qr(rows.T, mode="economic", check_finite=False)
         curvature, vectors = np.linalg.eigh((triangle * sign) @ triangle.T)
-        gradient_map = 2.0 * sign[:, None] * (triangle.T @ vectors)
+        residual_map = vectors.T @ triangle
+        gradient_map = 2.0 * sign[:, None] * residual_map.T
         basis = (orthonormal @ vectors) * space.unit[:, None]
-        return cls(curvature, gradient_map, basis, float(np.linalg.norm(rows)))
+        return cls(curvature, gradient_map, residual_map, basis, float(np.linalg.norm(rows)))
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,7 @@ def _nearest_changes(separators: Separators, points: FloatArray, space: _Space) 
     for start in range(0, len(points), _BATCH):
         residuals = separators.residuals(points[start : start + _BATCH])
         values = np.einsum("nmq,nmq->nm", residuals, residuals)
+        errors = separators.rounding_errors(points[start : start + _BATCH])
         decision = values.argmin(axis=1)
         n = len(residuals)
         found = _Changes(
@@ -226,7 +229,8 @@ def _nearest_changes(separators: Separators, points: FloatArray, space: _Space) 
                     frames[i, j] = _PairFrame.between(separators, i, j, space)
                 gap = values[rows, j] - values[rows, i]
                 pair_residuals = residuals[rows[:, None], [i, j]].reshape(len(rows), -1)
-                _keep_if_nearer(found, rows, j, frames[i, j], gap, pair_residuals)
+                pair_error = np.linalg.norm(errors[rows[:, None], [i, j]], axis=1)
+                _keep_if_nearer(found, rows, j, frames[i, j], gap, pair_residuals, pair_error)
         yield found
 
 
@@ -237,6 +241,7 @@ def _keep_if_nearer(
     frame: _PairFrame,
     gap: FloatArray,
     residuals: FloatArray,
+    residual_error: FloatArray,
 ) -> None:
     """Update `found` in place with the boundary against class j, where that is the nearest so far."""
     gradient = residuals @ frame.gradient_map
@@ -249,10 +254,18 @@ def _keep_if_nearer(
     rows, gap, gradient = rows[possible], gap[possible], gradient[possible]
 
     # Sums of 2q products: what their rounding can amount to.
+    residuals, residual_error = residuals[possible], residual_error[possible]
     unit = 8.0 * EPS * len(frame.gradient_map)
-    length = np.linalg.norm(residuals[possible], axis=1)
-    rounding = Rounding(unit * length**2, unit * frame.norm * length, unit * frame.norm**2)
-    step = nearest_negative(gap, gradient, frame.curvature, rounding)
+    gradient_error = frame.norm * (unit * np.linalg.norm(residuals, axis=1) + residual_error)
+    rounding = Rounding(gradient_error, unit * frame.norm**2)
+
+    def value_at(chosen: NDArray[np.intp], displacement: FloatArray) -> tuple[FloatArray, FloatArray]:
+        there = residuals[chosen] + displacement @ frame.residual_map
+        own, rival = np.split(there**2, 2, axis=1)
+        error = residual_error[chosen]
+        return rival.sum(axis=1) - own.sum(axis=1), error**2 + 2.0 * error * np.linalg.norm(there, axis=1)
+
+    step = nearest_negative(gap, gradient, frame.curvature, rounding, value_at)
 
     reach = np.linalg.norm(step, axis=1)
     nearer = reach < found.distance[rows]  # never where reach is NaN: no change in that direction

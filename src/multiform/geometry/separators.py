@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import AnyArray, FloatArray, check_points, finite_array, frozen, label_array
+from ._arrays import EPS, AnyArray, FloatArray, check_points, finite_array, frozen, label_array
 from .member import MemberFunction
 
 __all__ = ["Separators"]
@@ -190,6 +190,14 @@ class Separators:
         m, q, p = self.components.shape
         projected = points @ self.components.reshape(m * q, p).T
         return projected.reshape(-1, m, q) - self.offsets
+
+    def rounding_errors(self, X: ArrayLike) -> FloatArray:
+        """How far rounding may have moved `A_k x - b_k`: a norm per sample and class, shape (n_samples, m)."""
+        points = check_points(X, self.n_features, "Separators")
+        m, q, p = self.components.shape
+        terms = np.abs(points) @ np.abs(self.components.reshape(m * q, p)).T
+        sums = terms.reshape(-1, m, q) + np.abs(self.offsets)
+        return np.asarray(EPS * (p + 1) * np.linalg.norm(sums, axis=2), dtype=np.float64)
 
     def member_values(self, X: ArrayLike) -> FloatArray:
         """`f_k(x)` of every sample and class, shape (n_samples, m)."""

@@ -1,0 +1,56 @@
+"""From member values to probabilities: one temperature, fitted on samples the model did not see.
+
+p_k(x) = f_k(x)^(-1/T) / sum_j f_j(x)^(-1/T), the softmax of -log f / T.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logsumexp
+
+__all__ = ["fit_temperature", "log_scores", "probabilities"]
+
+Doubles = npt.NDArray[np.float64]
+
+
+def log_scores(f: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """-log f; a sample that a separator meets exactly (f = 0) gets the largest finite score of its type."""
+    f = np.asarray(f)
+    return -np.log(np.maximum(f, np.finfo(f.dtype).tiny))
+
+
+def probabilities(scores: npt.NDArray[Any], temperature: float) -> npt.NDArray[Any]:
+    return np.asarray(np.exp(log_softmax(scores / scores.dtype.type(temperature), axis=1)))
+
+
+def fit_temperature(scores: npt.NDArray[Any], target: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None) -> float:
+    """The temperature with the least log loss on (scores, target).
+
+    Each label is softened by 1 / (n + 2) towards the uniform one, as Platt (1999) did, so that a small set that is
+    separated perfectly does not ask for certainty.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.normal(size=(20000, 3))
+    >>> chance = probabilities(scores, 0.5)
+    >>> target = (rng.random((20000, 1)) > chance.cumsum(axis=1)).sum(axis=1)
+    >>> round(fit_temperature(scores, target), 1)
+    0.5
+    """
+    weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
+    scores = scores.astype(np.float64)
+    softened = 1 / (weight.sum() + 2)
+    own = scores[np.arange(len(target)), target]
+    # sum over k of the softened label times the score
+    labelled = (1 - softened) * own + softened * scores.mean(axis=1)
+
+    def loss(log_temperature: float) -> float:
+        sharpness = np.exp(-log_temperature)
+        return float(weight @ (logsumexp(sharpness * scores, axis=1) - sharpness * labelled))
+
+    found = minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-3})
+    return float(np.exp(found.x))

@@ -1,0 +1,749 @@
+"""QMSClassifier: scikit-learn's face of the engine. Validation, attributes, probabilities; no loop over samples."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from multiform.calibration import fit_temperature, log_scores, probabilities
+from multiform.compat import CallbackSupportMixin, PassCallbacks
+from multiform.defaults import auto_batch_size, auto_components, auto_passes
+from multiform.inputs import TrainingInput, as_rows, prepare, row_keys
+from multiform.runtime import effective_threads, single_threaded_blas
+from multiform.solvers import (
+    AdamSolver,
+    CpmSolver,
+    ModelBatch,
+    Solver,
+    TrainingProblem,
+    TrainingState,
+    from_user_units,
+    member_values,
+    solve,
+    to_user_units,
+)
+
+__all__ = ["QMSClassifier"]
+
+Array = npt.NDArray[Any]
+Doubles = npt.NDArray[np.float64]
+
+ACCEPTED = [np.float64, np.float32, np.uint8]  # anything else becomes the first
+# From so many samples on, a held-out part is enough to calibrate; below it, a model or four that left a part out.
+MANY_SAMPLES = 20_000
+HELD_OUT = 2_000
+FEW_SAMPLES = 400
+
+
+class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Quadratic multiform separation.
+
+    One member function per class, ``f_k(x) = ||A_k x - b_k||^2``; a sample belongs to the class whose member function is
+    smallest. The separators minimise the ratio loss ``sum over x, j != y of max(alpha, f_y(x) / f_j(x))``.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features (``p + 1`` rows
+        are all that a nonnegative quadratic needs) or the model would pass 40 million coefficients.
+    alpha : float in [0, 1), default=0.5
+        A pair with ``f_y / f_j`` below alpha is separated well enough and left alone.
+    noise : float, default=0.35
+        Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is the
+        standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1; `QMSClassifierCV` chooses.
+    solver : {"adam", "cpm", "cpm-literal"}, default="adam"
+        "adam": minibatch gradient, the fastest. "cpm": the coordinate perturbation method of the paper, row-synchronous, so
+        that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after the other over all samples.
+    max_iter : int or "auto", default="auto"
+        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 6 passes, and more on small data, so that
+        Adam takes at least 500 steps; 8 sweeps.
+    batch_size : int or "auto", default="auto"
+        Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
+    learning_rate : float, default=0.07
+        Adam only, relative to the initial size of the weights, ``1 / sqrt(p)``.
+    scaling : {"auto", "standard", "common", "none"}, default="auto"
+        How inputs are scaled inside, always centred: each column by its own deviation ("standard"), or all by one
+        ("common"). "auto" takes "common" for sparse data and for columns that share one range (pixels, percentages,
+        one-hot), else "standard". `components_` and `offsets_` are in the user's units whatever this is.
+    class_weight : dict, "balanced" or None, default=None
+    early_stopping : bool, default=False
+        Stop when the accuracy on held-out samples has not improved by `tol` for `n_iter_no_change` passes, and keep the best
+        model. The held-out samples are `X_val`, `y_val` of `fit`, or a part of the training data.
+    validation_fraction : float in (0, 1), default=0.1
+    n_iter_no_change : int, default=3
+    tol : float, default=1e-4
+    calibrate : bool, default=True
+        Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where there are
+        any, 2,000 held-out samples when there are at least 20,000, else the left-out part of one model (four below 400
+        samples) trained beside this one. False leaves the temperature at 1.
+    warm_start : bool, default=False
+        Start from the separators of the last fit.
+    n_jobs : int or None, default=None
+        Threads; None means all cores that the process may use. The model does not depend on it.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        1 shows one line on standard error that updates with every pass.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (m,)
+    components_ : ndarray of shape (m, q, p)
+        ``A_k``, in the user's units.
+    offsets_ : ndarray of shape (m, q)
+        ``b_k``, in the user's units.
+    temperature_ : float
+        Of `predict_proba`.
+    n_iter_ : int
+        Passes made.
+    loss_curve_ : list of float
+        Mean loss of the samples visited in each pass.
+    validation_scores_ : list of float
+        Accuracy after each pass, with `early_stopping`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (p,)
+
+    References
+    ----------
+    Fan, Chang, Kongguoluo: Quadratic Multiform Separation: A New Classification Model in Machine Learning.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multiform import QMSClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = QMSClassifier(random_state=0).fit(X, y)
+    >>> model.components_.shape
+    (3, 5, 4)
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "alpha": [Interval(Real, 0, 1, closed="left")],
+        "noise": [Interval(Real, 0, None, closed="left")],
+        "solver": [StrOptions({"adam", "cpm", "cpm-literal"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "scaling": [StrOptions({"auto", "standard", "common", "none"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "calibrate": ["boolean"],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        alpha: float = 0.5,
+        noise: float = 0.35,
+        solver: str = "adam",
+        max_iter: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float = 0.07,
+        scaling: str = "auto",
+        class_weight: dict[Any, float] | str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        tol: float = 1e-4,
+        calibrate: bool = True,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.noise = noise
+        self.solver = solver
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.scaling = scaling
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.calibrate = calibrate
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None
+    ) -> QMSClassifier:
+        """Find the separators.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, p)
+            float32, uint8 and CSR are read as they are; anything else costs one float32 copy.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            0 means removed, 2 means repeated.
+        X_val, y_val : array-like, default=None
+            Held-out samples for `early_stopping`.
+        """
+        with self._nothing_half_fitted():
+            self._fit(X, y, sample_weight, X_val, y_val)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> None:
+        if (X_val is None) != (y_val is None):
+            raise ValueError(
+                "X_val and y_val of QMSClassifier.fit must be given together; "
+                f"got only {'y_val' if X_val is None else 'X_val'}."
+            )
+        if X_val is not None and not self.early_stopping:
+            raise ValueError("X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out.")
+        X, target, classes, weight = self._check_training_data(X, y, sample_weight)
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(np.iinfo(np.int32).max))
+        held_out, validation = self._split(X, target, classes, seed, X_val, y_val)
+        if held_out is not None:
+            keep = np.ones(len(target), dtype=bool)
+            keep[held_out] = False
+            if len(np.unique(target[keep])) < len(classes):
+                raise ValueError(
+                    "A class has no sample left after the validation split of QMSClassifier: "
+                    "lower validation_fraction, or give X_val and y_val."
+                )
+
+        data = prepare(X, self.scaling, weight, self.n_jobs)
+        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale)
+        n_train = len(target) - (0 if held_out is None else len(held_out))
+        n_components = self._n_components(n_train, X.shape[1], len(classes))
+        masks = self._member_masks(X, target, held_out, seed)
+        sample_weights = _masked_weights(masks, weight)
+        start = self._start(classes, n_components, data)
+        batch = ModelBatch(
+            n_components=n_components,
+            alpha=float(self.alpha),
+            class_weight=np.repeat(self._class_weights(classes, target, weight)[None, :], len(masks), axis=0),
+            noise=np.full(len(masks), self.noise, dtype=np.float32),
+            seed=np.full(len(masks), seed, dtype=np.uint64),
+            sample_weight=sample_weights,
+            start=None if start is None else [start] * len(masks),
+        )
+        solver = self._solver(n_train)
+        monitor = _Monitor(self, solver.n_passes, validation, data, classes)
+        state = solve(problem, batch, solver, n_jobs=self.n_jobs, after_pass=monitor if monitor.needed else None)
+
+        weights = state.weights[0] if monitor.best is None else monitor.best
+        fitted = _fitted_attributes(weights, data, classes)
+        fitted.update(n_iter_=state.passes, loss_curve_=state.losses[0])
+        fitted["temperature_"] = self._temperature(problem, state, weights, data, masks, weight, validation)
+        if self.early_stopping:
+            fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
+        self.__dict__.update(fitted)
+        self.__dict__.pop("_moments", None)
+        monitor.close(fitted)
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> QMSClassifier:
+        """One pass of Adam over these samples, going on from the last call.
+
+        The scaling is that of the first call. The temperature follows by test-then-train: before a model learns from
+        samples it is tested on them (on the first call, on their last fifth).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, p)
+        y : array-like of shape (n,)
+        classes : array-like, default=None
+            All classes that will ever come; needed on the first call.
+        sample_weight : array-like of shape (n,), default=None
+        """
+        if self.solver != "adam":
+            raise ValueError(
+                f"partial_fit of QMSClassifier needs solver='adam'; got solver={self.solver!r}, which works on whole sweeps."
+            )
+        with self._nothing_half_fitted():
+            self._partial_fit(X, y, classes, sample_weight)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+        first_call = not hasattr(self, "components_")
+        if first_call and classes is None:
+            raise ValueError("classes must be given on the first call of partial_fit of QMSClassifier.")
+        if not first_call and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call of partial_fit, {self.classes_!r}; got {np.unique(classes)!r}."
+            )
+        known = np.unique(classes) if first_call else self.classes_
+        X, target, known, weight = self._check_training_data(X, y, sample_weight, classes=known, reset=first_call)
+        n = len(target)
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(np.iinfo(np.int32).max)) + getattr(self, "n_iter_", 0)
+        start = None
+        if first_call:
+            data = prepare(X, self.scaling, weight, self.n_jobs)
+            n_components = self._n_components(n, X.shape[1], len(known))
+        else:
+            data = self._read_again(X)
+            n_components = self.components_.shape[1]
+            start = [from_user_units(self.components_, self.offsets_, data.center, data.scale)]
+        problem = TrainingProblem(data.rows, target, len(known), data.read_center, data.read_scale)
+        # A constant rate, lower than the peak of the schedule of `fit`.
+        solver = AdamSolver(
+            1, self._batch_size(n), learning_rate=0.3 * self.learning_rate, revisit=1.0, final_rate=1.0
+        )
+        state: Any = None
+        moments = getattr(self, "_moments", None)
+        tested = slice(n - n // 5, n) if first_call else slice(0, n)
+        parts = [slice(0, tested.start), tested] if first_call else [tested]
+        temperature = 1.0 if first_call else self.temperature_
+        for part in parts:
+            if part.start == part.stop:
+                continue
+            if part == tested and start is not None and self.calibrate:
+                temperature = self._tested_temperature(problem, start[0], tested, weight, temperature, first_call)
+            mask = np.zeros(n, dtype=np.float32)
+            mask[part] = 1 if weight is None else weight[part]
+            batch = ModelBatch(
+                n_components,
+                float(self.alpha),
+                self._class_weights(known, target, weight)[None, :],
+                np.full(1, self.noise, dtype=np.float32),
+                np.full(1, seed, dtype=np.uint64),
+                sample_weight=mask,
+                start=start,
+            )
+            with single_threaded_blas():
+                state = solver.begin(problem, batch, effective_threads(self.n_jobs), moments)
+                while state.passes < 1:
+                    state.advance(1, 0.2)
+            start, moments = state.weights, state.moments
+        fitted = _fitted_attributes(state.weights[0], data, known)
+        fitted.update(
+            n_iter_=getattr(self, "n_iter_", 0) + 1,
+            loss_curve_=[*getattr(self, "loss_curve_", []), *state.losses[0]],
+            temperature_=temperature,
+            _moments=moments,
+        )
+        self.__dict__.update(fitted)
+
+    def _tested_temperature(
+        self,
+        problem: TrainingProblem,
+        weights: Array,
+        tested: slice,
+        weight: Array | None,
+        temperature: float,
+        first_call: bool,
+    ) -> float:
+        """Test-then-train: the temperature on samples that the weights have not seen, averaged over calls."""
+        f = member_values(problem.X[tested], weights, problem.center, problem.scale, n_jobs=self.n_jobs)
+        here = fit_temperature(log_scores(f), problem.target[tested], None if weight is None else weight[tested])
+        return here if first_call else float(np.exp(0.7 * np.log(temperature) + 0.3 * np.log(here)))
+
+    @classmethod
+    def from_separators(
+        cls,
+        components: Any,
+        offsets: Any,
+        classes: Any,
+        *,
+        feature_names: Any = None,
+        temperature: float = 1.0,
+    ) -> QMSClassifier:
+        """A fitted classifier with the given separators, ``argmin_k ||A_k x - b_k||^2``.
+
+        Parameters
+        ----------
+        components : array-like of shape (m, q, p)
+        offsets : array-like of shape (m, q)
+        classes : array-like of shape (m,), sorted
+        feature_names : array-like of shape (p,), default=None
+        temperature : float, default=1.0
+
+        Examples
+        --------
+        >>> from multiform import QMSClassifier
+        >>> model = QMSClassifier.from_separators([[[1.0]], [[1.0]]], [[0.0], [2.0]], ["low", "high"])
+        Traceback (most recent call last):
+        ...
+        ValueError: classes must be sorted and distinct; got ['low' 'high'].
+        >>> model = QMSClassifier.from_separators([[[1.0]], [[1.0]]], [[2.0], [0.0]], ["high", "low"])
+        >>> model.predict([[0.4], [1.7]])
+        array(['low', 'high'], dtype='<U4')
+        """
+        A, b = np.array(components, dtype=np.float64), np.array(offsets, dtype=np.float64)
+        names = np.asarray(classes)
+        if A.ndim != 3 or b.shape != A.shape[:2]:
+            raise ValueError(
+                f"components must have the shape (m, q, p) and offsets (m, q); got {A.shape} and {b.shape}."
+            )
+        if names.shape != (len(A),) or len(A) < 2:
+            raise ValueError(f"classes must name each of the {len(A)} separators, at least 2; got {names.shape}.")
+        if not np.array_equal(np.unique(names), names):
+            raise ValueError(f"classes must be sorted and distinct; got {names}.")
+        if not (np.isfinite(A).all() and np.isfinite(b).all()):
+            raise ValueError("components and offsets must be finite; got NaN or infinity.")
+        if not temperature > 0:
+            raise ValueError(f"temperature must be greater than 0; got {temperature}.")
+        model = cls(n_components=A.shape[1])
+        width = A.shape[2]
+        model.__dict__.update(
+            classes_=names,
+            components_=A,
+            offsets_=b,
+            temperature_=float(temperature),
+            n_features_in_=width,
+            n_iter_=0,
+            loss_curve_=[],
+            _center=np.zeros(width),
+            _scale=np.ones(width),
+        )
+        if feature_names is not None:
+            model.feature_names_in_ = np.asarray(feature_names, dtype=object)
+        return model
+
+    # ------------------------------------------------------------------------------------- the parts of a fit
+
+    @contextmanager
+    def _nothing_half_fitted(self) -> Iterator[None]:
+        """A fit that fails leaves the estimator as it was."""
+        before = {name: value for name, value in vars(self).items() if name.endswith("_")}
+        try:
+            yield
+        except BaseException:
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
+            self.__dict__.update(before)
+            raise
+
+    def _check_training_data(
+        self, X: Any, y: Any, sample_weight: Any, classes: Array | None = None, reset: bool = True
+    ) -> tuple[Any, npt.NDArray[np.int32], Array, Array | None]:
+        """Checked X, class indices, classes and weights, without the samples of weight 0."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset)
+        check_classification_targets(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            used = weight > 0
+            if not used.any():
+                raise ValueError("sample_weight of QMSClassifier is 0 for every sample; at least one must be positive.")
+            if not used.all():
+                X, y, weight = X[used], y[used], weight[used]
+            weight = np.asarray(weight / weight.mean(), dtype=np.float32)
+        if classes is None:
+            classes, target = np.unique(y, return_inverse=True)
+            if len(classes) < 2:
+                raise ValueError(
+                    "QMSClassifier needs samples of at least 2 classes in y; "
+                    f"got 1 class, {classes[0]!r}" + (" (with a positive weight)." if weight is not None else ".")
+                )
+        else:
+            target = np.searchsorted(classes, y)
+            unknown = (target == len(classes)) | (classes[np.minimum(target, len(classes) - 1)] != y)
+            if unknown.any():
+                raise ValueError(
+                    f"y holds a label that is not in classes, {y[unknown][0]!r}; the classes are {classes!r}."
+                )
+        return X, target.astype(np.int32).ravel(), classes, weight
+
+    def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
+        if self.n_components == "auto":
+            if self.warm_start and hasattr(self, "components_"):
+                return int(self.components_.shape[1])
+            return auto_components(n, n_features, n_classes)
+        return int(self.n_components)
+
+    def _batch_size(self, n: int) -> int:
+        return auto_batch_size(n) if self.batch_size == "auto" else int(self.batch_size)
+
+    def _solver(self, n: int) -> Solver:
+        batch_size = self._batch_size(n)
+        n_passes = auto_passes(n, batch_size, self.solver) if self.max_iter == "auto" else int(self.max_iter)
+        if self.solver == "adam":
+            return AdamSolver(n_passes, batch_size, float(self.learning_rate))
+        solver = CpmSolver(n_passes)
+        return solver.literal() if self.solver == "cpm-literal" else solver
+
+    def _class_weights(self, classes: Array, target: Array, weight: Array | None) -> npt.NDArray[np.float32]:
+        if self.class_weight == "balanced":
+            total = np.bincount(target, weights=weight, minlength=len(classes))
+            present = total > 0
+            balanced = np.ones(len(classes))
+            balanced[present] = total.sum() / (present.sum() * total[present])
+            return balanced.astype(np.float32)
+        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[target])
+        if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
+            raise ValueError(f"class_weight of QMSClassifier must be finite and not negative; got {self.class_weight!r}.")
+        return np.asarray(weights, dtype=np.float32)
+
+    def _split(
+        self, X: Any, target: Array, classes: Array, seed: int, X_val: Any, y_val: Any
+    ) -> tuple[npt.NDArray[np.intp] | None, tuple[Any, Array] | None]:
+        """Samples that the model must not see, and the validation set, where there is one."""
+        if X_val is not None:
+            X_val, y_val = validate_data(self, X_val, y_val, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+            if not np.isin(y_val, classes).all():
+                raise ValueError("y_val of QMSClassifier holds a class that y does not have.")
+            return None, (X_val, np.searchsorted(classes, y_val).astype(np.int32))
+        if not self.early_stopping:
+            return None, None
+        counts = np.bincount(target, minlength=len(classes))
+        _, held_out = train_test_split(
+            np.arange(len(target)),
+            test_size=self.validation_fraction,
+            random_state=seed,
+            stratify=target if counts.min() > 1 and self.validation_fraction * len(target) >= len(classes) else None,
+        )
+        held_out = np.sort(held_out)
+        return held_out, (X[held_out], target[held_out])
+
+    def _member_masks(
+        self, X: Any, target: Array, held_out: npt.NDArray[np.intp] | None, seed: int
+    ) -> list[npt.NDArray[np.bool_] | None]:
+        """The samples that each member of the batch trains on: first the model, then those that only calibrate it."""
+        n = len(target)
+        if held_out is not None:
+            return [_all_but(n, held_out)]
+        if not self.calibrate or self.early_stopping:
+            return [None]
+        random = np.random.default_rng(seed)
+        if n >= MANY_SAMPLES:
+            # A class keeps at least half of its samples.
+            held_out = random.choice(n, HELD_OUT, replace=False)
+            counts, taken = np.bincount(target), np.bincount(target[held_out], minlength=target.max() + 1)
+            held_out = held_out[(2 * taken <= counts)[target[held_out]]]
+            return [_all_but(n, held_out)]
+        folds = _folds(row_keys(X, random), target, 4)
+        n_extra = 4 if n < FEW_SAMPLES else 1
+        masks = [folds != fold for fold in range(n_extra)]
+        n_classes = target.max() + 1
+        complete = [mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all()]
+        return [None, *complete]
+
+    def _temperature(
+        self,
+        problem: TrainingProblem,
+        state: TrainingState,
+        weights: Array,
+        data: TrainingInput,
+        masks: list[npt.NDArray[np.bool_] | None],
+        weight: Array | None,
+        validation: tuple[Any, Array] | None,
+    ) -> float:
+        if not self.calibrate:
+            return 1.0
+        if validation is not None:
+            f = self._values(validation[0], weights, data)
+            return fit_temperature(log_scores(f), validation[1])
+        scores, targets, shares = [], [], []
+        for mask, member in zip(masks, state.weights, strict=True):
+            if mask is None:
+                continue
+            unseen = np.flatnonzero(~mask)
+            f = member_values(problem.X[unseen], member, problem.center, problem.scale, n_jobs=self.n_jobs)
+            scores.append(log_scores(f))
+            targets.append(problem.target[unseen])
+            shares.append(np.ones(len(unseen)) if weight is None else weight[unseen])
+        if not scores:  # no class could spare a sample
+            return 1.0
+        return fit_temperature(np.concatenate(scores), np.concatenate(targets), np.concatenate(shares))
+
+    def _start(self, classes: Array, n_components: int, data: TrainingInput) -> npt.NDArray[np.float32] | None:
+        if not (self.warm_start and hasattr(self, "components_")):
+            return None
+        if not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"warm_start of QMSClassifier needs the classes of the last fit, {self.classes_!r}; got {classes!r}."
+            )
+        if self.components_.shape[1:] != (n_components, len(data.center)):
+            raise ValueError(
+                "warm_start of QMSClassifier needs the n_components and features of the last fit, "
+                f"{self.components_.shape[1:]}; got {(n_components, len(data.center))}."
+            )
+        return from_user_units(self.components_, self.offsets_, data.center, data.scale)
+
+    def _read_again(self, X: Any) -> TrainingInput:
+        """X with the scaling of an earlier call."""
+        rows = as_rows(X)
+        if rows is not None:
+            read_center, read_scale = self._center.astype(np.float32), self._scale.astype(np.float32)
+            return TrainingInput(rows, read_center, read_scale, self._center, self._scale)
+        scaled = np.asarray((X - self._center) / self._scale, dtype=np.float32)
+        width = X.shape[1]
+        return TrainingInput(
+            scaled, np.zeros(width, np.float32), np.ones(width, np.float32), self._center, self._scale
+        )
+
+    def _values(self, X: Any, weights: Array, data: TrainingInput) -> Array:
+        """f of rows in the user's units, while training."""
+        components, offsets = to_user_units(weights, data.center, data.scale)
+        return _member_values(X, components, offsets, data.center, data.scale, self.n_jobs)
+
+    # --------------------------------------------------------------------------------------------- predicting
+
+    def member_values(self, X: Any) -> Array:
+        """``f_k(x) = ||A_k x - b_k||^2`` of every sample and class: shape (n, m), the smallest decides.
+
+        float64 input is evaluated in float64, float32, uint8 and sparse input in float32.
+        """
+        check_is_fitted(self, "components_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+        return _member_values(X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs)
+
+    def predict(self, X: Any) -> Array:
+        """The class with the smallest member function."""
+        f = self.member_values(X)
+        return np.asarray(self.classes_[f.argmin(axis=1)])
+
+    def decision_function(self, X: Any) -> Array:
+        """``-log f``, higher is better: shape (n, m); with two classes (n,), positive for the second."""
+        scores = log_scores(self.member_values(X))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated chances, ``f_k^(-1/T)`` normalised: shape (n, m)."""
+        return probabilities(log_scores(self.member_values(X)), self.temperature_)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of `predict_proba`."""
+        return np.asarray(np.log(self.predict_proba(X)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class _Monitor:
+    """What happens after each pass: validation, callbacks, the line that `verbose` shows."""
+
+    def __init__(
+        self,
+        model: QMSClassifier,
+        n_passes: int,
+        validation: tuple[Any, Array] | None,
+        data: TrainingInput,
+        classes: Array,
+    ) -> None:
+        self._model, self._n_passes, self._validation, self._data = model, n_passes, validation, data
+        self._classes = classes
+        self._callbacks = PassCallbacks(model, n_passes)
+        self.scores: list[float] = []
+        self.best: Array | None = None
+        self._since_best = 0
+
+    @property
+    def needed(self) -> bool:
+        return self._validation is not None or bool(self._callbacks) or self._model.verbose > 0
+
+    def __call__(self, state: TrainingState) -> bool:
+        stop = False
+        if self._validation is not None:
+            stop = self._validate(state.weights[0])
+        if self._callbacks:
+            stop |= self._callbacks.pass_over(lambda: self._attributes(state))
+        if self._model.verbose:
+            self._show(state)
+        return stop
+
+    def _validate(self, weights: Array) -> bool:
+        assert self._validation is not None
+        X, target = self._validation
+        score = float((self._model._values(X, weights, self._data).argmin(axis=1) == target).mean())
+        if self.best is None or score > max(self.scores):
+            self.best = weights.copy()
+        self._since_best = 0 if not self.scores or score > max(self.scores) + self._model.tol else self._since_best + 1
+        self.scores.append(score)
+        return self._since_best >= self._model.n_iter_no_change
+
+    def _attributes(self, state: TrainingState) -> dict[str, Any]:
+        fitted = _fitted_attributes(state.weights[0], self._data, self._classes)
+        return fitted | {"temperature_": 1.0, "n_features_in_": self._model.n_features_in_, "n_iter_": state.passes}
+
+    def _show(self, state: TrainingState) -> None:
+        text = f"QMSClassifier: pass {state.passes}/{self._n_passes}, loss {state.losses[0][-1]:.4f}"
+        if self.scores:
+            text += f", validation accuracy {self.scores[-1]:.4f}"
+        sys.stderr.write(f"\r{text}")
+        sys.stderr.flush()
+
+    def close(self, fitted: dict[str, Any]) -> None:
+        if self._model.verbose:
+            sys.stderr.write("\n")
+        self._callbacks.close(lambda: fitted | {"n_features_in_": self._model.n_features_in_})
+
+
+def _member_values(X: Any, components: Doubles, offsets: Doubles, center: Doubles, scale: Doubles, n_jobs: Any) -> Array:
+    rows = as_rows(X)
+    if rows is None:
+        m, q, p = components.shape
+        stacked = np.ascontiguousarray(components.reshape(m * q, p).T)
+        f = np.empty((len(X), m))
+        chunk = max(1, 4_000_000 // (m * q))
+        for begin in range(0, len(X), chunk):
+            residual = X[begin : begin + chunk] @ stacked - offsets.reshape(-1)
+            residual = residual.reshape(-1, m, q)
+            f[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
+        return f
+    weights = from_user_units(components, offsets, center, scale)
+    return member_values(rows, weights, center.astype(np.float32), scale.astype(np.float32), n_jobs=n_jobs)
+
+
+def _fitted_attributes(weights: Array, data: TrainingInput, classes: Array) -> dict[str, Any]:
+    components, offsets = to_user_units(weights, data.center, data.scale)
+    return {
+        "classes_": classes,
+        "components_": components,
+        "offsets_": offsets,
+        "_center": data.center,
+        "_scale": data.scale,
+    }
+
+
+def _all_but(n: int, held_out: Array) -> npt.NDArray[np.bool_]:
+    mask = np.ones(n, dtype=bool)
+    mask[held_out] = False
+    return mask
+
+
+def _masked_weights(masks: list[npt.NDArray[np.bool_] | None], weight: Array | None) -> Array | None:
+    if weight is None and all(mask is None for mask in masks):
+        return None
+    n = next(len(part) for part in (weight, *masks) if part is not None)
+    whole = np.ones(n, dtype=np.float32) if weight is None else weight
+    return np.stack([whole if mask is None else whole * mask for mask in masks]).astype(np.float32)
+
+
+def _folds(keys: npt.NDArray[np.uint64], target: Array, n_folds: int) -> npt.NDArray[np.intp]:
+    """Folds of nearly equal size within each class, decided by the keys alone."""
+    folds = np.empty(len(keys), dtype=np.intp)
+    for k in np.unique(target):
+        members = target == k
+        folds[members] = np.unique(keys[members], return_inverse=True)[1] % n_folds
+    return folds

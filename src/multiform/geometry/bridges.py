@@ -84,6 +84,17 @@ def qms_from_estimator(estimator: Any) -> QMSClassifier:
     Returns
     -------
     QMSClassifier
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from multiform.geometry import qms_from_estimator
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bayes = GaussianNB().fit(X, y)
+    >>> model = qms_from_estimator(bayes)
+    >>> bool((model.predict(X) == bayes.predict(X)).all())
+    True
     """
     return qms_from_separators(separators_from_estimator(estimator))
 
@@ -99,12 +110,30 @@ def qms_from_separators(model: object) -> QMSClassifier:
     Returns
     -------
     QMSClassifier
+        With its classes sorted, as scikit-learn keeps them.
+
+    Examples
+    --------
+    >>> from multiform.geometry import MemberFunction, qms_from_separators
+    >>> model = qms_from_separators({"low": MemberFunction([[1]], [0]), "high": MemberFunction([[1]], [2])})
+    >>> model.predict([[0.4], [1.7]])
+    array(['low', 'high'], dtype='<U4')
     """
     from ..classifier import QMSClassifier
 
     separators = Separators.of(model)
+    try:
+        order = np.argsort(separators.classes, kind="stable")
+    except TypeError as error:
+        raise ValueError(
+            "a QMSClassifier keeps its classes sorted, so the labels must be comparable with each other; "
+            f"got {separators.classes.tolist()!r}."
+        ) from error
     return QMSClassifier.from_separators(
-        separators.components, separators.offsets, separators.classes, feature_names=separators.feature_names
+        separators.components[order],
+        separators.offsets[order],
+        separators.classes[order],
+        feature_names=separators.feature_names,
     )
 
 

@@ -192,7 +192,7 @@ class Separators:
         return projected.reshape(-1, m, q) - self.offsets
 
     def rounding_errors(self, X: ArrayLike) -> FloatArray:
-        """How far rounding may have moved `A_k x - b_k`: a norm per sample and class, shape (n_samples, m)."""
+        """How far rounding may move `A_k x - b_k`: a norm per sample and class, shape (n_samples, m)."""
         points = check_points(X, self.n_features, "Separators")
         m, q, p = self.components.shape
         terms = np.abs(points) @ np.abs(self.components.reshape(m * q, p)).T

@@ -1,4 +1,4 @@
-"""Bridges: a scikit-learn classifier and its separators decide alike; a QMSClassifier can start from there."""
+"""Bridges: a scikit-learn classifier and its separators decide alike; a QMSClassifier can start there."""
 
 from __future__ import annotations
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, logsumexp
+from scipy.optimize import brentq
+from scipy.special import log_softmax, softmax
 
 __all__ = ["fit_temperature", "log_scores", "probabilities"]
 
 Doubles = npt.NDArray[np.float64]
+MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 
 
 def log_scores(f: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -48,9 +49,13 @@ def fit_temperature(scores: npt.NDArray[Any], target: npt.NDArray[Any], weight: 
     # sum over k of the softened label times the score
     labelled = (1 - softened) * own + softened * scores.mean(axis=1)
 
-    def loss(log_temperature: float) -> float:
-        sharpness = np.exp(-log_temperature)
-        return float(weight @ (logsumexp(sharpness * scores, axis=1) - sharpness * labelled))
+    # The log loss is convex in the sharpness 1 / T; its slope is sum w (E_p[score] - labelled).
+    def slope(log_sharpness: float) -> float:
+        expected = (softmax(np.exp(log_sharpness) * scores, axis=1) * scores).sum(axis=1)
+        return float(weight @ (expected - labelled))
 
-    found = minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-3})
-    return float(np.exp(found.x))
+    if slope(-MOST) >= 0:
+        return float(np.exp(MOST))
+    if slope(MOST) <= 0:
+        return float(np.exp(-MOST))
+    return float(np.exp(-brentq(slope, -MOST, MOST, xtol=1e-10)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -35,6 +37,7 @@ from multiform.solvers import (
     member_values,
     solve,
     to_user_units,
+    with_noise_row,
 )
 
 __all__ = ["QMSClassifier"]
@@ -47,6 +50,14 @@ ACCEPTED = [np.float64, np.float32, np.uint8]  # anything else becomes the first
 MANY_SAMPLES = 20_000
 HELD_OUT = 2_000
 FEW_SAMPLES = 400
+
+
+def _uses_adam(model: QMSClassifier) -> bool:
+    if model.solver != "adam":
+        raise AttributeError(
+            f"partial_fit of QMSClassifier needs solver='adam'; got solver={model.solver!r}, which works on whole sweeps."
+        )
+    return True
 
 
 class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -86,6 +97,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     validation_fraction : float in (0, 1), default=0.1
     n_iter_no_change : int, default=3
     tol : float, default=1e-4
+        CPM without `early_stopping` ends as well when `n_iter_no_change` sweeps have lowered its loss by no more than this
+        share of it. Adam follows its schedule to the end.
     calibrate : bool, default=True
         Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where there are
         any, 2,000 held-out samples when there are at least 20,000, else the left-out part of one model (four below 400
@@ -102,9 +115,12 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     ----------
     classes_ : ndarray of shape (m,)
     components_ : ndarray of shape (m, q, p)
-        ``A_k``, in the user's units.
+        ``A_k``, in the user's units. With noise there is one row more than `n_components`: ``A_k`` is 0 there, and the offset
+        is what the noise adds to ``f_k``.
     offsets_ : ndarray of shape (m, q)
         ``b_k``, in the user's units.
+    n_components_ : int
+        The rows that were trained.
     temperature_ : float
         Of `predict_proba`.
     n_iter_ : int
@@ -227,7 +243,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         X, target, classes, weight = self._check_training_data(X, y, sample_weight)
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
-        held_out, validation = self._split(X, target, classes, seed, X_val, y_val)
+        class_weights = self._class_weights(classes, target, weight)
+        held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val)
         if held_out is not None:
             keep = np.ones(len(target), dtype=bool)
             keep[held_out] = False
@@ -247,18 +264,18 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         batch = ModelBatch(
             n_components=n_components,
             alpha=float(self.alpha),
-            class_weight=np.repeat(self._class_weights(classes, target, weight)[None, :], len(masks), axis=0),
+            class_weight=np.repeat(class_weights[None, :], len(masks), axis=0),
             noise=np.full(len(masks), self.noise, dtype=np.float32),
             seed=np.full(len(masks), seed, dtype=np.uint64),
             sample_weight=sample_weights,
             start=None if start is None else [start] * len(masks),
         )
-        solver = self._solver(n_train)
+        solver = self._solver(n_train, n_components)
         monitor = _Monitor(self, solver.n_passes, validation, data, classes)
         state = solve(problem, batch, solver, n_jobs=self.n_jobs, after_pass=monitor if monitor.needed else None)
 
         weights = state.weights[0] if monitor.best is None else monitor.best
-        fitted = _fitted_attributes(weights, data, classes)
+        fitted = self._fitted_attributes(weights, data, classes)
         fitted.update(n_iter_=state.passes, loss_curve_=state.losses[0])
         fitted["temperature_"] = self._temperature(problem, state, weights, data, masks, weight, validation)
         if self.early_stopping:
@@ -267,6 +284,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         self.__dict__.pop("_moments", None)
         monitor.close(fitted)
 
+    @available_if(_uses_adam)  # type: ignore[untyped-decorator]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> QMSClassifier:
         """One pass of Adam over these samples, going on from the last call.
@@ -282,10 +300,6 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             All classes that will ever come; needed on the first call.
         sample_weight : array-like of shape (n,), default=None
         """
-        if self.solver != "adam":
-            raise ValueError(
-                f"partial_fit of QMSClassifier needs solver='adam'; got solver={self.solver!r}, which works on whole sweeps."
-            )
         with self._nothing_half_fitted():
             self._partial_fit(X, y, classes, sample_weight)
         return self
@@ -309,8 +323,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             n_components = self._n_components(n, X.shape[1], len(known))
         else:
             data = self._read_again(X)
-            n_components = self.components_.shape[1]
-            start = [from_user_units(self.components_, self.offsets_, data.center, data.scale)]
+            n_components = self.n_components_
+            start = [self._trained_rows(data)]
         problem = TrainingProblem(data.rows, target, len(known), data.read_center, data.read_scale)
         # A constant rate, lower than the peak of the schedule of `fit`.
         solver = AdamSolver(
@@ -327,7 +341,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             if part == tested and start is not None and self.calibrate:
                 temperature = self._tested_temperature(problem, start[0], tested, weight, temperature, first_call)
             mask = np.zeros(n, dtype=np.float32)
-            mask[part] = 1 if weight is None else weight[part]
+            mask[part] = 1 if weight is None else weight[part] / weight.mean()
             batch = ModelBatch(
                 n_components,
                 float(self.alpha),
@@ -342,7 +356,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
                 while state.passes < 1:
                     state.advance(1, 0.2)
             start, moments = state.weights, state.moments
-        fitted = _fitted_attributes(state.weights[0], data, known)
+        fitted = self._fitted_attributes(state.weights[0], data, known)
         fitted.update(
             n_iter_=getattr(self, "n_iter_", 0) + 1,
             loss_curve_=[*getattr(self, "loss_curve_", []), *state.losses[0]],
@@ -361,7 +375,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         first_call: bool,
     ) -> float:
         """Test-then-train: the temperature on samples that the weights have not seen, averaged over calls."""
-        f = member_values(problem.X[tested], weights, problem.center, problem.scale, n_jobs=self.n_jobs)
+        separators = with_noise_row(weights, self.noise)
+        f = member_values(problem.X[tested], separators, problem.center, problem.scale, n_jobs=self.n_jobs)
         here = fit_temperature(log_scores(f), problem.target[tested], None if weight is None else weight[tested])
         return here if first_call else float(np.exp(0.7 * np.log(temperature) + 0.3 * np.log(here)))
 
@@ -416,6 +431,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             classes_=names,
             components_=A,
             offsets_=b,
+            n_components_=A.shape[1],
             temperature_=float(temperature),
             n_features_in_=width,
             n_iter_=0,
@@ -455,7 +471,6 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
                 raise ValueError("sample_weight of QMSClassifier is 0 for every sample; at least one must be positive.")
             if not used.all():
                 X, y, weight = X[used], y[used], weight[used]
-            weight = np.asarray(weight / weight.mean(), dtype=np.float32)
         if classes is None:
             classes, target = np.unique(y, return_inverse=True)
             if len(classes) < 2:
@@ -475,20 +490,26 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
         if self.n_components == "auto":
             if self.warm_start and hasattr(self, "components_"):
-                return int(self.components_.shape[1])
+                return int(self.n_components_)
             return auto_components(n, n_features, n_classes)
         return int(self.n_components)
 
     def _batch_size(self, n: int) -> int:
         return auto_batch_size(n) if self.batch_size == "auto" else int(self.batch_size)
 
-    def _solver(self, n: int) -> Solver:
+    def _solver(self, n: int, n_components: int) -> Solver:
         batch_size = self._batch_size(n)
         n_passes = auto_passes(n, batch_size, self.solver) if self.max_iter == "auto" else int(self.max_iter)
         if self.solver == "adam":
-            return AdamSolver(n_passes, batch_size, float(self.learning_rate))
+            # A pass that is one step visits everything: nothing is gained by leaving samples out.
+            revisit = 1.0 if n <= batch_size else 0.2
+            return AdamSolver(n_passes, batch_size, float(self.learning_rate), revisit=revisit)
         solver = CpmSolver(n_passes)
-        return solver.literal() if self.solver == "cpm-literal" else solver
+        # The departures from the paper's algorithm buy speed on large problems; small ones do without.
+        if self.solver == "cpm-literal" or n <= solver.max_entries:
+            return solver.literal()
+        # With few rows between two exchanges, moving all classes at once oscillates.
+        return replace(solver, synchronous=n_components >= 8)
 
     def _class_weights(self, classes: Array, target: Array, weight: Array | None) -> npt.NDArray[np.float32]:
         if self.class_weight == "balanced":
@@ -503,14 +524,23 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         return np.asarray(weights, dtype=np.float32)
 
     def _split(
-        self, X: Any, target: Array, classes: Array, seed: int, X_val: Any, y_val: Any
-    ) -> tuple[npt.NDArray[np.intp] | None, tuple[Any, Array] | None]:
+        self,
+        X: Any,
+        target: Array,
+        classes: Array,
+        weight: Array | None,
+        class_weights: Array,
+        seed: int,
+        X_val: Any,
+        y_val: Any,
+    ) -> tuple[npt.NDArray[np.intp] | None, _Validation | None]:
         """Samples that the model must not see, and the validation set, where there is one."""
         if X_val is not None:
             X_val, y_val = validate_data(self, X_val, y_val, accept_sparse="csr", dtype=ACCEPTED, reset=False)
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val of QMSClassifier holds a class that y does not have.")
-            return None, (X_val, np.searchsorted(classes, y_val).astype(np.int32))
+            held_target = np.searchsorted(classes, y_val).astype(np.int32)
+            return None, _Validation(X_val, held_target, class_weights[held_target])
         if not self.early_stopping:
             return None, None
         counts = np.bincount(target, minlength=len(classes))
@@ -521,7 +551,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             stratify=target if counts.min() > 1 and self.validation_fraction * len(target) >= len(classes) else None,
         )
         held_out = np.sort(held_out)
-        return held_out, (X[held_out], target[held_out])
+        share = class_weights[target[held_out]] * (1 if weight is None else weight[held_out])
+        return held_out, _Validation(X[held_out], target[held_out], share)
 
     def _member_masks(
         self, X: Any, target: Array, held_out: npt.NDArray[np.intp] | None, seed: int
@@ -554,19 +585,20 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         data: TrainingInput,
         masks: list[npt.NDArray[np.bool_] | None],
         weight: Array | None,
-        validation: tuple[Any, Array] | None,
+        validation: _Validation | None,
     ) -> float:
         if not self.calibrate:
             return 1.0
         if validation is not None:
-            f = self._values(validation[0], weights, data)
-            return fit_temperature(log_scores(f), validation[1])
+            f = self._values(validation.X, weights, data)
+            return fit_temperature(log_scores(f), validation.target)
         scores, targets, shares = [], [], []
         for mask, member in zip(masks, state.weights, strict=True):
             if mask is None:
                 continue
             unseen = np.flatnonzero(~mask)
-            f = member_values(problem.X[unseen], member, problem.center, problem.scale, n_jobs=self.n_jobs)
+            separators = with_noise_row(member, self.noise)
+            f = member_values(problem.X[unseen], separators, problem.center, problem.scale, n_jobs=self.n_jobs)
             scores.append(log_scores(f))
             targets.append(problem.target[unseen])
             shares.append(np.ones(len(unseen)) if weight is None else weight[unseen])
@@ -581,12 +613,28 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             raise ValueError(
                 f"warm_start of QMSClassifier needs the classes of the last fit, {self.classes_!r}; got {classes!r}."
             )
-        if self.components_.shape[1:] != (n_components, len(data.center)):
+        before, now = (self.n_components_, self.components_.shape[2]), (n_components, len(data.center))
+        if before != now:
             raise ValueError(
-                "warm_start of QMSClassifier needs the n_components and features of the last fit, "
-                f"{self.components_.shape[1:]}; got {(n_components, len(data.center))}."
+                f"warm_start of QMSClassifier needs the n_components and features of the last fit, {before}; got {now}."
             )
-        return from_user_units(self.components_, self.offsets_, data.center, data.scale)
+        return self._trained_rows(data)
+
+    def _fitted_attributes(self, weights: Array, data: TrainingInput, classes: Array) -> dict[str, Any]:
+        components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
+        return {
+            "classes_": classes,
+            "components_": components,
+            "offsets_": offsets,
+            "n_components_": weights.shape[1],
+            "_center": data.center,
+            "_scale": data.scale,
+        }
+
+    def _trained_rows(self, data: TrainingInput) -> npt.NDArray[np.float32]:
+        """The separators to go on from, without the constant row that the noise has added."""
+        q = self.n_components_
+        return from_user_units(self.components_[:, :q], self.offsets_[:, :q], data.center, data.scale)
 
     def _read_again(self, X: Any) -> TrainingInput:
         """X with the scaling of an earlier call."""
@@ -602,7 +650,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
 
     def _values(self, X: Any, weights: Array, data: TrainingInput) -> Array:
         """f of rows in the user's units, while training."""
-        components, offsets = to_user_units(weights, data.center, data.scale)
+        components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
         return _member_values(X, components, offsets, data.center, data.scale, self.n_jobs)
 
     # --------------------------------------------------------------------------------------------- predicting
@@ -640,6 +688,14 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         return tags
 
 
+class _Validation(NamedTuple):
+    """Held-out samples, weighted as the loss weights them."""
+
+    X: Any
+    target: Array
+    weight: Array
+
+
 class _Monitor:
     """What happens after each pass: validation, callbacks, the line that `verbose` shows."""
 
@@ -647,7 +703,7 @@ class _Monitor:
         self,
         model: QMSClassifier,
         n_passes: int,
-        validation: tuple[Any, Array] | None,
+        validation: _Validation | None,
         data: TrainingInput,
         classes: Array,
     ) -> None:
@@ -660,22 +716,33 @@ class _Monitor:
 
     @property
     def needed(self) -> bool:
-        return self._validation is not None or bool(self._callbacks) or self._model.verbose > 0
+        watched = self._validation is not None or bool(self._callbacks) or self._model.verbose > 0
+        return watched or self._model.solver != "adam"
 
     def __call__(self, state: TrainingState) -> bool:
         stop = False
         if self._validation is not None:
             stop = self._validate(state.weights[0])
+        elif self._model.solver != "adam":
+            stop = self._converged(state.losses[0])
         if self._callbacks:
             stop |= self._callbacks.pass_over(lambda: self._attributes(state))
         if self._model.verbose:
             self._show(state)
         return stop
 
+    def _converged(self, losses: list[float]) -> bool:
+        """CPM: whether none of the last sweeps lowered the loss by more than a share `tol` of it."""
+        recent = losses[-1 - self._model.n_iter_no_change :]
+        return len(recent) > self._model.n_iter_no_change and bool(
+            recent[0] - min(recent) <= self._model.tol * abs(recent[0])
+        )
+
     def _validate(self, weights: Array) -> bool:
         assert self._validation is not None
-        X, target = self._validation
-        score = float((self._model._values(X, weights, self._data).argmin(axis=1) == target).mean())
+        held = self._validation
+        right = self._model._values(held.X, weights, self._data).argmin(axis=1) == held.target
+        score = float(np.average(right, weights=held.weight if held.weight.any() else None))
         if self.best is None or score > max(self.scores):
             self.best = weights.copy()
         self._since_best = 0 if not self.scores or score > max(self.scores) + self._model.tol else self._since_best + 1
@@ -683,7 +750,7 @@ class _Monitor:
         return self._since_best >= self._model.n_iter_no_change
 
     def _attributes(self, state: TrainingState) -> dict[str, Any]:
-        fitted = _fitted_attributes(state.weights[0], self._data, self._classes)
+        fitted = self._model._fitted_attributes(state.weights[0], self._data, self._classes)
         return fitted | {"temperature_": 1.0, "n_features_in_": self._model.n_features_in_, "n_iter_": state.passes}
 
     def _show(self, state: TrainingState) -> None:
@@ -699,31 +766,27 @@ class _Monitor:
         self._callbacks.close(lambda: fitted | {"n_features_in_": self._model.n_features_in_})
 
 
-def _member_values(X: Any, components: Doubles, offsets: Doubles, center: Doubles, scale: Doubles, n_jobs: Any) -> Array:
+def _member_values(
+    X: Any, components: Doubles, offsets: Doubles, center: Doubles, scale: Doubles, n_jobs: int | None
+) -> Array:
+    # Rows that are 0 for every class add a constant; no need to multiply by them.
+    used = components.any(axis=(0, 2))
+    constant = (offsets[:, ~used] ** 2).sum(axis=1)
+    components, offsets = components[:, used], offsets[:, used]
     rows = as_rows(X)
     if rows is None:
         m, q, p = components.shape
         stacked = np.ascontiguousarray(components.reshape(m * q, p).T)
         f = np.empty((len(X), m))
-        chunk = max(1, 4_000_000 // (m * q))
+        chunk = max(1, 4_000_000 // max(m * q, 1))
         for begin in range(0, len(X), chunk):
             residual = X[begin : begin + chunk] @ stacked - offsets.reshape(-1)
             residual = residual.reshape(-1, m, q)
             f[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
-        return f
+        return f + constant
     weights = from_user_units(components, offsets, center, scale)
-    return member_values(rows, weights, center.astype(np.float32), scale.astype(np.float32), n_jobs=n_jobs)
-
-
-def _fitted_attributes(weights: Array, data: TrainingInput, classes: Array) -> dict[str, Any]:
-    components, offsets = to_user_units(weights, data.center, data.scale)
-    return {
-        "classes_": classes,
-        "components_": components,
-        "offsets_": offsets,
-        "_center": data.center,
-        "_scale": data.scale,
-    }
+    f = member_values(rows, weights, center.astype(np.float32), scale.astype(np.float32), n_jobs=n_jobs)
+    return f + constant.astype(np.float32)
 
 
 def _all_but(n: int, held_out: Array) -> npt.NDArray[np.bool_]:
@@ -737,7 +800,9 @@ def _masked_weights(masks: list[npt.NDArray[np.bool_] | None], weight: Array | N
         return None
     n = next(len(part) for part in (weight, *masks) if part is not None)
     whole = np.ones(n, dtype=np.float32) if weight is None else weight
-    return np.stack([whole if mask is None else whole * mask for mask in masks]).astype(np.float32)
+    # The loss is a mean: weights of mean 1 keep the gradient's size.
+    stacked = np.stack([whole if mask is None else whole * mask for mask in masks])
+    return np.asarray(stacked / whole.mean(), dtype=np.float32)
 
 
 def _folds(keys: npt.NDArray[np.uint64], target: Array, n_folds: int) -> npt.NDArray[np.intp]:

@@ -8,7 +8,7 @@
 namespace multiform {
 
 // Tiles are fixed by the problem alone, so the number of threads never changes a bit of the result.
-constexpr int64_t kTileRows = 256;
+constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 400;
 
 AdamMember::AdamMember(const Problem& problem, const Member& member, const AdamSettings& settings, float* first,

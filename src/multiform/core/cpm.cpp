@@ -14,6 +14,21 @@ constexpr int64_t kTiles = 16;  // looked at together, whatever the number of th
 constexpr float kTiny = 1e-30f;
 constexpr float kLeftOut = std::numeric_limits<float>::infinity();
 
+namespace {
+
+// As `residuals`, but a row's result does not depend on its place in the tile, which BLAS does not promise.
+void exact_residuals(const float* x, int64_t stride, int64_t n, const float* w, int64_t rows, int64_t width, float* z) {
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t r = 0; r < rows; ++r) {
+            double sum = 0;
+            for (int64_t c = 0; c < width; ++c)
+                sum += static_cast<double>(x[i * stride + c]) * static_cast<double>(w[r * width + c]);
+            z[i * rows + r] = static_cast<float>(sum);
+        }
+}
+
+}  // namespace
+
 CpmMember::CpmMember(const Problem& problem, const Member& member, const CpmSettings& settings, float* steps)
     : problem_(problem), member_(member), settings_(settings), steps_(steps), random_(member.seed) {
     for (int64_t i = 0; i < problem.rows.n_rows; ++i)
@@ -65,7 +80,10 @@ void CpmMember::begin_sweep(Team& team) {
             float* z = tile_z_.data() + thread * kTileRows * outputs;
             problem_.kernels->gather(problem_.rows, order_.data() + first, last - first, member_.columns,
                                      member_.n_features, x, stride);
-            residuals(problem_.sgemm, x, stride, last - first, member_.weights, outputs, width, z);
+            if (settings_.frozen_own)
+                residuals(problem_.sgemm, x, stride, last - first, member_.weights, outputs, width, z);
+            else
+                exact_residuals(x, stride, last - first, member_.weights, outputs, width, z);
             problem_.kernels->member_values(z, last - first, m, q, tile_f_.data() + tile * kTileRows * m);
         });
         for (int64_t i = begin; i < end && entries < most; ++i) {
@@ -165,7 +183,7 @@ void CpmMember::lay_out(ClassSet& set) {
     set.rest.assign(lanes, 1.0f);
     set.own_slope.assign(static_cast<size_t>(set.own_lanes), 0.0f);
     if (!settings_.frozen_own) {
-        set.own_weight.assign(static_cast<size_t>(set.own_lanes), 0.0f);
+        set.weight.assign(lanes, 0.0f);
         set.inverse_rival.assign(static_cast<size_t>(m * set.own_lanes), 0.0f);
     }
 }
@@ -194,16 +212,15 @@ void CpmMember::move_row(int64_t k, int64_t r) {
     row.steps = steps_ + (k * member_.n_components + r) * (p + 1);
     row.residual = set.residual.data();
     row.rest = set.rest.data();
-    row.own_slope = set.own_slope.data();
+    row.own_slope = settings_.frozen_own ? set.own_slope.data() : nullptr;
+    row.weight = set.weight.data();
     row.scaled_target = set.scaled_target.data();
     row.floor = set.floor.data();
     row.loss = set.loss.data();
     row.trial = set.trial.data();
     row.n_classes = m;
-    row.inverse_rival = settings_.frozen_own ? nullptr : set.inverse_rival.data();
-    row.own_weight = set.own_weight.data();
+    row.inverse_rival = set.inverse_rival.data();
     row.alpha = alpha;
-    row.exact_noise = !settings_.frozen_own && member_.noise > 0;
     row.noise = member_.noise;
     problem_.kernels->cpm_residual(row);
 
@@ -216,10 +233,10 @@ void CpmMember::move_row(int64_t k, int64_t r) {
             if (j == k || f[j] == kLeftOut) continue;
             const float ratio = f[k] / f[j];
             if (ratio > alpha) slope += w / f[j];
-            loss += w * std::max(alpha, ratio);
+            loss += std::max(alpha, ratio);
             if (!settings_.frozen_own) set.inverse_rival[j * set.own_lanes + i] = 1.0f / f[j];
         }
-        if (!settings_.frozen_own) set.own_weight[i] = w;
+        if (!settings_.frozen_own) set.weight[i] = w;
         set.own_slope[i] = slope;
         set.loss[i] = loss;
         set.rest[i] = std::max(f[k] - set.residual[i] * set.residual[i], kTiny);
@@ -229,10 +246,11 @@ void CpmMember::move_row(int64_t k, int64_t r) {
         const float* f = f_.data() + set.other[i] * m;
         const int64_t at = set.own_lanes + i;
         const int32_t y = problem_.target[kept_[set.other[i]]];
-        const float w = weight(set.other[i]);
-        set.scaled_target[at] = w * f[y];
-        set.floor[at] = w * alpha;
-        set.loss[at] = std::max(w * alpha, w * f[y] / f[k]);
+        const float w = weight(set.other[i]), applied = settings_.frozen_own ? w : 1.0f;
+        set.scaled_target[at] = applied * f[y];
+        set.floor[at] = applied * alpha;
+        set.loss[at] = std::max(applied * alpha, applied * f[y] / f[k]);
+        if (!settings_.frozen_own) set.weight[at] = w;
         set.rest[at] = std::max(f[k] - set.residual[at] * set.residual[at], kTiny);
         if (f[y] > alpha * f[k]) noise_slope -= static_cast<double>(w * f[y] / (f[k] * f[k]));
     }
@@ -242,6 +260,8 @@ void CpmMember::move_row(int64_t k, int64_t r) {
     row.grow = settings_.grow;
     row.shrink = settings_.shrink;
     row.smallest = settings_.smallest;
+    row.largest = settings_.largest;
+    row.largest_offset = settings_.largest_offset;
     problem_.kernels->cpm_row(row);
     set.tried += row.tried;
     set.accepted += row.accepted;

@@ -7,7 +7,7 @@
 //   max_entries    a sweep uses a fresh random part of the samples: at most so many (sample, class) entries
 //   revisit        chance that a sample without an active pair is looked at in a sweep; 1 looks at all
 //   frozen_own     which own-class terms are active, and their 1 / f_j, are frozen for the length of a row; likewise
-//                  the slope of the loss by the noise energy
+//                  the slope of the loss by the noise energy; sums are in single precision
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ struct CpmSettings {
     bool synchronous, frozen_own;
     float slack, revisit;
     int64_t max_entries;  // 0: all
-    float grow, shrink, smallest;
+    float grow, shrink, smallest, largest, largest_offset;
 };
 
 class CpmMember {
@@ -44,7 +44,7 @@ class CpmMember {
         std::vector<uint8_t> bytes;
         std::vector<int32_t> block_list;
         std::vector<int64_t> block_start;
-        std::vector<float> residual, rest, loss, trial, own_slope, own_weight, inverse_rival, scaled_target, floor, f;
+        std::vector<float> residual, rest, loss, trial, own_slope, weight, inverse_rival, scaled_target, floor, f;
         int64_t own_lanes = 0, n_lanes = 0;
         int64_t tried = 0, accepted = 0;
     };

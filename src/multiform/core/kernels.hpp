@@ -66,19 +66,22 @@ struct CpmRow {
     float* steps;                // in and out: signed, the sign is the direction to try first
     float* residual;             // in and out: R_r per sample
     float* rest;                 // f_k - R_r^2 per sample
-    const float* own_slope;      // frozen own terms: w sum over active j of 1 / f_j
     const float* scaled_target;  // other classes: w f_y
     const float* floor;          // other classes: w alpha
     float* loss;                 // in and out, current loss per sample
     float* trial;                // scratch, n_lanes
-    int64_t n_classes;           // exact own terms: inverse f_j per class, (n_classes, own_blocks * 16)
-    const float* inverse_rival;  // null when the own terms are frozen
-    const float* own_weight;     // exact own terms: w per own sample
+    const float* own_slope;      // frozen own terms: w sum over active j of 1 / f_j; null when exact
+    // Exact: every term and the noise energy as it is; w is applied in the sum alone, which is in double, so that
+    // repeating a sample and weighting it are one and the same.
+    const float* weight;         // w per sample; scaled_target, floor and loss are then without it
+    const float* inverse_rival;  // 1 / f_j per class and own sample, (n_classes, own_blocks * 16); 0 leaves a pair out
+    int64_t n_classes;
     float alpha;
-    bool exact_noise;            // the noise energy shifts every sample's f exactly
     float noise;                 // sigma^2
     double noise_slope;          // frozen: sum over samples of d loss / d f_k
-    float grow, shrink, smallest;
+    float grow, shrink;
+    float smallest, largest;     // of a perturbation; the offset's limit is largest_offset
+    float largest_offset;
     int64_t tried, accepted;     // out
 };
 

@@ -254,13 +254,13 @@ static void row_residual(CpmRow& row) {
 // Moving A_k[r, c] by d moves R_r by d x_c and so f_k = rest + R_r^2; nothing else changes.
 //   other classes:            max(w alpha, w f_y / f_k)
 //   own class, exact terms:   w sum_j max(alpha, f_k / f_j)
-//   own class, frozen terms:  w sum_j 1/f_j * (2 d x R + d^2 x^2)
+//   own class, frozen terms:  w sum_j 1/f_j * (2 d x R + d^2 x^2), and the noise energy by its frozen slope
 template <typename Value>
 struct RowPass {
     CpmRow& row;
     const Column<Value>& column;
     float d;      // in units of the stored values
-    float shift;  // change of the noise energy, exact_noise only
+    float shift;  // change of the noise energy, where it is exact
 
     // sum over the samples of (loss after the move - loss now); the losses after it are left in `trial`.
     double other_change(int64_t first, int64_t last) const {
@@ -283,23 +283,28 @@ struct RowPass {
         return total<double>(sum);
     }
 
-    double own_change(int64_t first, int64_t last) const {
+    // The same with exact own terms and weights.
+    double exact_change(int64_t first, int64_t last) const {
         const Lanes center = splat(column.center), step = splat(d), lift = splat(shift), alpha = splat(row.alpha);
-        Lanes sum = {};
+        double sum = 0;
         for (int64_t b = first; b < last; ++b) {
             const int64_t at = column.blocks[b] * kLanes;
             const Lanes moved = load(row.residual + at) + step * (load(column.values + at) - center);
             const Lanes f = load(row.rest + at) + moved * moved + lift;
-            Lanes terms = {};
-            for (int64_t j = 0; j < row.n_classes; ++j) {
-                const Lanes inverse = load(row.inverse_rival + j * row.own_blocks * kLanes + at);
-                terms += inverse > 0.0f ? larger(alpha, f * inverse) : Lanes{};
-            }
-            const Lanes after = terms * load(row.own_weight + at);
-            sum += after - load(row.loss + at);
+            Lanes after = {};
+            if (column.blocks[b] < row.own_blocks)
+                for (int64_t j = 0; j < row.n_classes; ++j) {
+                    const Lanes inverse = load(row.inverse_rival + j * row.own_blocks * kLanes + at);
+                    after += inverse > 0.0f ? larger(alpha, f * inverse) : Lanes{};
+                }
+            else
+                after = larger(load(row.floor + at), load(row.scaled_target + at) / f);
+            const Lanes change = after - load(row.loss + at);
+            for (int lane = 0; lane < kLanes; ++lane)
+                sum += static_cast<double>(row.weight[at + lane]) * static_cast<double>(change[lane]);
             store(row.trial + at, after);
         }
-        return total<double>(sum);
+        return sum;
     }
 
     void accept(int64_t first, int64_t last, bool keep_loss) const {
@@ -316,7 +321,7 @@ struct RowPass {
 
 template <typename Value>
 static void move_row(CpmRow& row) {
-    const bool frozen = row.inverse_rival == nullptr;
+    const bool frozen = row.own_slope != nullptr;
     row.tried = row.accepted = 0;
     for (int64_t c = 0; c <= row.n_features; ++c) {
         const Column<Value> column(row, c);
@@ -342,18 +347,20 @@ static void move_row(CpmRow& row) {
         for (int attempt = 0; attempt < 2; ++attempt) {
             const float d = attempt == 0 ? step : -step;
             const float energy = c == row.n_features ? 0.0f : row.noise * (2.0f * d * row.weights[c] + d * d);
-            const RowPass<Value> pass{row, column, d * column.unit, row.exact_noise ? energy : 0.0f};
-            double change = pass.other_change(n_own, column.n_blocks);
+            const RowPass<Value> pass{row, column, d * column.unit, frozen ? 0.0f : energy};
             const double own_d = static_cast<double>(pass.d);
-            change += frozen ? own_d * (2.0 * linear + own_d * square) : pass.own_change(0, n_own);
-            if (!row.exact_noise) change += row.noise_slope * static_cast<double>(energy);
+            const double change = frozen ? pass.other_change(n_own, column.n_blocks) +
+                                               own_d * (2.0 * linear + own_d * square) +
+                                               row.noise_slope * static_cast<double>(energy)
+                                         : pass.exact_change(0, column.n_blocks);
             ++row.tried;
             if (change < 0) {
                 ++row.accepted;
                 pass.accept(0, n_own, !frozen);
                 pass.accept(n_own, column.n_blocks, true);
                 row.weights[c] += d;
-                row.steps[c] = d * row.grow;
+                const float limit = c == row.n_features ? row.largest_offset : row.largest;
+                row.steps[c] = std::copysign(std::min(std::abs(d) * row.grow, limit), d);
                 break;
             }
             if (attempt == 1) row.steps[c] = std::copysign(std::max(std::abs(step) * row.shrink, row.smallest), step);

@@ -33,6 +33,7 @@ from multiform.solvers.problem import (
     core_rows,
     from_user_units,
     to_user_units,
+    with_noise_row,
 )
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "member_values",
     "solve",
     "to_user_units",
+    "with_noise_row",
 ]
 
 # The core comes back to Python this often, so that Ctrl-C is heard.

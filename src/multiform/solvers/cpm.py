@@ -28,7 +28,9 @@ class CpmSolver:
         Sweeps over all coordinates.
     step : float
         The first perturbation, relative to the size of the initial weights, 1 / sqrt(p).
-    grow, shrink, smallest : float
+    grow, shrink : float
+    smallest, largest : float
+        Limits of a perturbation, in the same unit.
     synchronous : bool
         Row r of every class moves against the other separators frozen, then the new f are exchanged, then row r + 1. This
         is what runs in parallel. Otherwise one class after the other.
@@ -48,6 +50,7 @@ class CpmSolver:
     grow: float = 1.3
     shrink: float = 0.5
     smallest: float = 1e-6
+    largest: float = 2.0
     synchronous: bool = True
     frozen_own: bool = True
     slack: float = 0.8
@@ -71,8 +74,13 @@ class CpmSolver:
         steps[:, :, -1] = self.step
         return steps
 
-    def least_step(self, n_features: int) -> float:
-        return self.smallest / float(np.sqrt(n_features))
+    def limits(self, n_features: int) -> dict[str, float]:
+        unit = 1 / float(np.sqrt(n_features))
+        return {
+            "smallest": self.smallest * unit,
+            "largest": self.largest * unit,
+            "largest_offset": self.largest,
+        }
 
 
 class _CpmState:
@@ -87,7 +95,7 @@ class _CpmState:
         self._members = []
         for member in range(len(batch)):
             weights = batch.initial_weights(problem, member)
-            settings["smallest"] = solver.least_step(weights.shape[2] - 1)
+            settings |= solver.limits(weights.shape[2] - 1)
             self.weights.append(weights)
             self._members.append(
                 _core.cpm_member(

@@ -20,7 +20,15 @@ from multiform.runtime import kernel_name, sgemm
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
-__all__ = ["ModelBatch", "Solver", "TrainingProblem", "TrainingState", "from_user_units", "to_user_units"]
+__all__ = [
+    "ModelBatch",
+    "Solver",
+    "TrainingProblem",
+    "TrainingState",
+    "from_user_units",
+    "to_user_units",
+    "with_noise_row",
+]
 
 
 @dataclass(frozen=True)
@@ -157,8 +165,8 @@ def class_means(problem: TrainingProblem, weight: Floats | None, random: np.rand
         samples = np.sort(random.choice(samples, MOST_FOR_MEANS, replace=False))
     rows = problem.scaled(samples)
     target = problem.target[samples]
-    share = np.ones(len(samples), dtype=np.float32) if weight is None else weight[samples]
-    membership = np.zeros((problem.n_classes, len(samples)), dtype=np.float32)
+    share = np.ones(len(samples)) if weight is None else weight[samples]
+    membership = np.zeros((problem.n_classes, len(samples)))  # float64: repeating is weighting, to the last bit
     membership[target, np.arange(len(samples))] = share
     total = membership.sum(axis=1, keepdims=True)
     return np.asarray(membership @ rows / np.where(total > 0, total, 1), dtype=np.float32)
@@ -189,6 +197,19 @@ class Solver(Protocol):
     def begin(self, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> TrainingState: ...
 
 
+def with_noise_row(weights: Floats, noise: float) -> Floats:
+    """The separators that the loss has seen: input noise adds sigma^2 ||A_k||^2 to f_k, one constant row more.
+
+    Without noise there is nothing to add.
+    """
+    if noise == 0:
+        return weights
+    energy = (weights[:, :, :-1].astype(np.float64) ** 2).sum(axis=(1, 2))
+    row = np.zeros((len(weights), 1, weights.shape[2]), dtype=np.float32)
+    row[:, 0, -1] = noise * np.sqrt(energy)
+    return np.concatenate([weights, row], axis=1)
+
+
 def to_user_units(
     weights: Floats, center: Floats, scale: Floats, columns: Ints | None = None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -207,6 +228,6 @@ def from_user_units(
 ) -> Floats:
     """The inverse of `to_user_units`."""
     weights = np.empty((*components.shape[:2], components.shape[2] + 1), dtype=np.float32)
-    weights[:, :, :-1] = components * scale.astype(np.float64)
+    weights[:, :, :-1] = components * np.where(np.isfinite(scale), scale, 0).astype(np.float64)
     weights[:, :, -1] = offsets - components @ center.astype(np.float64)
     return weights

@@ -275,6 +275,7 @@ class ReferenceCpm:
         own_slope = w[own] * np.where(value[own, None] * inverse_own > alpha, inverse_own, 0).sum(axis=1)
         active_other = f_y[other] > alpha * value[other]
         noise_slope = own_slope.sum() - (w[other] * f_y[other] / value[other] ** 2)[active_other].sum()
+        limits = solver.limits(len(weights) - 1)
         energy_before = float((weights[:-1].astype(np.float64) ** 2).sum())
 
         def loss_change(new: Doubles) -> float:
@@ -304,10 +305,11 @@ class ReferenceCpm:
                     self.accepted += 1
                     value, residual = new, residual + d * x[:, c]
                     weights[c] += np.float32(d)
-                    steps[c] = d * solver.grow
+                    limit = limits["largest_offset" if c == len(weights) - 1 else "largest"]
+                    steps[c] = np.copysign(min(abs(d) * solver.grow, limit), d)
                     break
             else:
-                steps[c] = np.copysign(max(abs(step) * solver.shrink, solver.least_step(len(weights) - 1)), step)
+                steps[c] = np.copysign(max(abs(step) * solver.shrink, limits["smallest"]), step)
         if solver.frozen_own:
             energy_after = float((weights[:-1].astype(np.float64) ** 2).sum())
             value = value + member.noise * (energy_after - energy_before)

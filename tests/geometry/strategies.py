@@ -64,7 +64,7 @@ def make_member(kind: str, p: int, q: int, seed: int) -> MemberFunction:
 MEMBER_KINDS = ("random", "rank one", "constant", "zero", "absent features", "touches zero", "units")
 
 # No deadline: a busy machine is not a failure.
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=25, deadline=None)
 
 seeds = st.integers(0, 2**32 - 1)
 polynomials = st.builds(make_polynomial, st.sampled_from(KINDS), st.integers(1, 6), seeds)

@@ -71,12 +71,12 @@ def nearest_by_slsqp(h: QuadraticPolynomial, x: np.ndarray, starts: np.ndarray) 
 @pytest.mark.parametrize("kind", ["indefinite", "definite", "rank one", "diagonal", "linear", "no constant"])
 @pytest.mark.parametrize("p", [1, 2, 4])
 def test_agrees_with_an_independent_solver(kind, p):
-    for seed in range(4):
+    for seed in range(3):
         h = make_polynomial(kind, p, seed)
         rng = np.random.default_rng(seed + 100)
         x = rng.normal(size=p)
         (distance,), _ = nearest_sign_change(h, [x])
-        other = nearest_by_slsqp(h, x, x + rng.normal(size=(8, p)) * rng.choice([0.3, 1, 3], size=(8, 1)))
+        other = nearest_by_slsqp(h, x, x + rng.normal(size=(5, p)) * rng.choice([0.3, 1, 3], size=(5, 1)))
         if np.isinf(distance):
             side = np.sign(h([x])[0])
             lowest = minimize(lambda z, h=h, side=side: side * h([z])[0], x).fun

@@ -64,13 +64,13 @@ def equilibrating_scale(symmetric: FloatArray) -> FloatArray:
     is exact) a factorisation is accurate, and a tolerance meaningful, for every feature on its own scale.
     """
     scaled = np.abs(symmetric)
-    exponent = np.zeros(len(scaled), dtype=np.int64)
+    exponent = np.zeros(len(scaled), dtype=np.intc)
     # Each pass halves the distance of the exponents from balance; 1100 bits of range need at most a dozen
     # passes.
     for _ in range(16):
         largest = scaled.max(axis=1, initial=0.0)
         _, bits = np.frexp(np.where(largest > 0, largest, 0.5))
-        step = np.asarray(np.trunc(bits / 2), dtype=np.int64)
+        step = np.asarray(np.trunc(bits / 2), dtype=np.intc)
         if not step.any():
             break
         exponent += step

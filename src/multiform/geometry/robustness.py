@@ -262,7 +262,7 @@ def _keep_if_nearer(
     def value_at(chosen: NDArray[np.intp], displacement: FloatArray) -> tuple[FloatArray, FloatArray]:
         there = residuals[chosen] + displacement @ frame.residual_map
         own, rival = np.split(there**2, 2, axis=1)
-        error = residual_error[chosen]
+        error = residual_error[chosen] + unit * frame.norm * np.linalg.norm(displacement, axis=1)
         return rival.sum(axis=1) - own.sum(axis=1), error**2 + 2.0 * error * np.linalg.norm(there, axis=1)
 
     step = nearest_negative(gap, gradient, frame.curvature, rounding, value_at)

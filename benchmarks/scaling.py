@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.engine import batch_and_single_fits, epochs_and_products
 from benchmarks.measure import in_fresh_process, interleaved_medians, peak_memory, threads
 from benchmarks.options import benchmark_parser, names
 from benchmarks.synthetic import gaussian_classes
@@ -20,7 +21,6 @@ N_ITERATIONS = {"adam": 10, "cpm": 2}  # epochs; sweeps
 BASE = {"n": 20_000, "p": 200, "q": 12, "m": 8}
 LARGE = {"n": 60_000, "p": 784, "q": 18, "m": 10}  # Fashion-MNIST's size
 SMALL = {"n": 500, "p": 10, "m": 3}
-N_BATCH = 21  # the loyalty machine's 2m + 1 models for ten classes
 
 Row = dict[str, Cell]
 
@@ -65,17 +65,23 @@ def thread_gain(n_jobs: int, repeats: int) -> list[Row]:
 
 
 def batch(n_jobs: int, repeats: int) -> list[Row]:
-    """Many models in one batch against as many single fits."""
-    from benchmarks.engine import batch_and_single_fits
-
+    """The loyalty machine's 21 models for ten classes in one batch, against 21 single fits."""
     rows = []
-    X, y = gaussian_classes(BASE["n"], BASE["p"], BASE["m"])
+    X, y = gaussian_classes(BASE["n"], BASE["p"], LARGE["m"])
     for solver in SOLVERS:
-        fits = batch_and_single_fits(X, y, BASE["q"], solver, N_ITERATIONS[solver], N_BATCH, n_jobs)
-        medians = interleaved_medians(dict(zip(("batch", "single"), fits, strict=True)), repeats)
-        what = f"{solver}: batch of {N_BATCH}"
-        rows.append(_row(what, medians["batch"], f"{N_BATCH} single fits", medians["single"]))
+        fits = batch_and_single_fits(X, y, BASE["q"], solver, N_ITERATIONS[solver], n_jobs)
+        medians = interleaved_medians(fits, repeats)
+        rows.append(_row(f"{solver}: batch of 21", medians["batch"], "21 single fits", medians["single"]))
     return rows
+
+
+def epoch(n_jobs: int, repeats: int) -> list[Row]:
+    """An epoch of Adam over every sample, against the bare matrix products that it cannot do without."""
+    X, y = gaussian_classes(LARGE["n"], LARGE["p"], LARGE["m"])
+    n_epochs = 3
+    medians = interleaved_medians(epochs_and_products(X, y, LARGE["q"], n_epochs, n_jobs), repeats)
+    one_epoch = (medians["more"] - medians["one"]) / n_epochs
+    return [_row("adam: one epoch", one_epoch, "its two sgemm", medians["products"])]
 
 
 def small_fit(n_jobs: int, repeats: int) -> list[Row]:
@@ -123,7 +129,14 @@ def _row(what: str, own: float, against: str, other: float) -> Row:
     return {"what": what, "value": own, "against": against, "its value": other, "ratio": own / other}
 
 
-PARTS = {"growth": growth, "threads": thread_gain, "batch": batch, "small": small_fit, "memory": memory}
+PARTS = {
+    "growth": growth,
+    "threads": thread_gain,
+    "batch": batch,
+    "epoch": epoch,
+    "small": small_fit,
+    "memory": memory,
+}
 
 
 def main(argv: list[str]) -> int:

@@ -30,12 +30,8 @@ class Table:
     notes: list[str] = field(default_factory=list)
     rows: list[Mapping[str, Cell]] = field(default_factory=list)
 
-    def add(self, **cells: Cell) -> None:
-        """Append one row; every cell must belong to a column."""
-        self.append(cells)
-
     def append(self, cells: Mapping[str, Cell]) -> None:
-        """Append one row given as a mapping, for column names that are no Python names."""
+        """Append one row; every cell must belong to a column."""
         unknown = set(cells) - set(self.columns)
         if unknown:
             raise ValueError(
@@ -52,19 +48,28 @@ class Table:
         return [list(self.columns), *body]
 
     def as_text(self) -> str:
-        """Aligned columns: the first to the left, the others to the right."""
+        """Aligned columns: words to the left, numbers to the right."""
         cells = self.text_cells()
-        widths = [max(len(row[c]) for row in cells) for c in range(len(self.columns))]
-        lines = ["  ".join(_aligned(row, widths)).rstrip() for row in cells]
-        return "\n".join([self.title, *lines[:1], "-" * len(lines[0]), *lines[1:], *self._note_lines()])
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        sides = ["<" if self._is_text(name) else ">" for name in self.columns]
+        lines = [
+            "  ".join(
+                f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join([self.title, lines[0], "-" * max(map(len, lines)), *lines[1:], *self._note_lines()])
 
     def as_markdown(self) -> str:
         """A Markdown table with the title above and the notes below."""
         header, *body = [[cell.replace("|", "\\|") for cell in row] for row in self.text_cells()]
-        rule = ["---", *["---:"] * (len(header) - 1)]
+        rule = ["---" if self._is_text(name) else "---:" for name in self.columns]
         lines = ["| " + " | ".join(row) + " |" for row in (header, rule, *body)]
         notes = ["", *self._note_lines()] if self.notes else []
         return "\n".join([f"## {self.title}", "", *lines, *notes, ""])
+
+    def _is_text(self, column: str) -> bool:
+        return any(isinstance(row.get(column), str) for row in self.rows)
 
     def _note_lines(self) -> list[str]:
         return [f"* {note}" for note in self.notes]
@@ -74,13 +79,6 @@ class Table:
         if value is None or value != value:
             return "-"
         return value if isinstance(value, str) else format(value, specification)
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [
-        row[0].ljust(widths[0]),
-        *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
-    ]
 
 
 def version_of(library: str) -> str:

@@ -8,32 +8,34 @@ the inner probability over future samples, the outer over the n calibration samp
 Nothing is assumed of the distribution, the classifier or the score, but that calibration and future samples
 are drawn independently from the same source.
 
-How (Learn then Test with split fixed-sequence testing, Angelopoulos, Bates, Candes, Jordan and Lei, 2021):
+How (Learn then Test, Angelopoulos, Bates, Candes, Jordan and Lei, 2021):
 
 1. **One threshold.** For a t that does not depend on the samples, N of them are accepted, and given N the
-errors
-   K among those are Binomial(N, r(t)). So the exact p-value of "r(t) > 1 - a" is P(Binomial(N, 1 - a) <= K),
-   the test behind the Clopper-Pearson bound.
+   errors K among those are Binomial(N, r(t)). So the exact p-value of "r(t) > 1 - a" is
+   P(Binomial(N, 1 - a) <= K), the test behind the Clopper-Pearson bound.
 2. **Many thresholds.** Taking the most generous threshold among all that pass is *not* valid: with many tries
-one
-   passes by luck. Instead the thresholds get an order in advance, each is tested at the full level delta, and
-   the first that fails ends the walk. If any accepted threshold breaks the target, then the first such one in
-   the order has passed its test, which happens with probability delta at most, whatever the dependence.
-3. **The order.** It must not depend on the samples that test it. A fifth of the calibration samples, the
-design
-   part, is spent on it: its scores are the thresholds, and its errors say where to start, namely where the
-   predictive probability of passing is largest (errors ~ beta-binomial by Laplace's rule of succession). From
-   there the walk goes down, towards larger coverage. A bad design costs coverage, never the promise.
+   one passes by luck. Instead the thresholds are tested from high to low in an order fixed in advance, and a
+   test that passes hands its level on to the next one. A walk could begin at one threshold with all of delta;
+   if that first test fails by bad luck, nothing is accepted. So delta is split over a few starts: the
+   fallback procedure (Wiens, 2003), which keeps the chance of any false acceptance below delta, whatever the
+   dependence between the tests.
+3. **The order.** Thresholds and starts must not depend on the samples that test them. A tenth of the
+   calibration samples, the design part, is spent on them: its scores are the thresholds, the starts lie
+   where the expected number of accepted samples grows by equal factors, from barely enough upwards, and each
+   gets a part of delta in proportion to its predictive chance of passing (the design's errors, by Laplace's
+   rule of succession, make the coming ones beta-binomial). A bad design costs coverage, never the promise.
 
-Several groups (one a predicted class) share delta: each starts with delta / m. A group that has walked to the
-end, so that everything in it is accepted, leaves its share to the others, as in Holm's procedure (a graphical
-procedure in the sense of Bretz et al., 2009); the promise then holds for all groups at once.
+Several groups (one a predicted class) begin with delta / m each. A group that has walked to the end, so that
+everything in it is accepted, leaves the level of its last test to the others, as in Holm's procedure (all
+this is one graphical procedure in the sense of Bretz et al., 2009); the promise then holds for all groups at
+once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, log
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +44,9 @@ from scipy.stats import beta, betabinom, binom
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-DESIGN_SHARE = 0.2
+DESIGN_SHARE = 0.1
 MAX_STEPS = 100  # a walk in steps of at least 1 % of coverage
+MAX_STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Certificate:
     n_correct : int
         How many of those are right.
     level : float
-        The chance of a broken promise that the test allowed (delta, or this group's part of it).
+        The level of the last test that passed: delta or a part of it; 0 if none passed.
     """
 
     threshold: float
@@ -152,37 +155,54 @@ def certify(
         # The group's share of the design tells how many tested samples to expect; their true number belongs
         # to the test and may not shape the order.
         expected = (len(trust) - n_design) * (drafted.sum() / n_design if n_design else 1.0)
-        order = _plan(trust[drafted], right[drafted], expected, target_accuracy, level)
-        walks.append(_Walk(order, trust[tested], right[tested], target_accuracy))
+        plan = _plan(trust[drafted], right[drafted], expected, target_accuracy, level)
+        walks.append(_Walk(plan, trust[tested], right[tested], target_accuracy))
 
-    # The finished groups' shares of delta pass to the others, until nothing moves any more.
-    finished: set[int] = set()
+    # What finished groups leave passes to the others in equal parts, until nothing moves any more.
+    walking = walks
     while True:
-        level = (1 - confidence) / max(1, n_groups - len(finished))
-        newly = {g for g in range(n_groups) if g not in finished and walks[g].advance(level)}
-        finished |= newly
-        if not newly or len(finished) == n_groups:
+        finished = [walk for walk in walking if walk.reaches_the_end(level)]
+        walking = [walk for walk in walking if walk not in finished]
+        if not finished or not walking:
             return [walk.certificate() for walk in walks]
+        level += sum(walk.level for walk in finished) / len(walking)
 
 
-def _plan(trust: Floats, right: Bools, n_expected: float, target_accuracy: float, level: float) -> Floats:
-    """The thresholds to test, in order, from the design part of a group alone."""
+class _Plan(NamedTuple):
+    """The thresholds to test, from high to low, and the part of the group's level that each begins with."""
+
+    thresholds: Floats
+    weights: Floats
+
+
+def _plan(trust: Floats, right: Bools, n_expected: float, target_accuracy: float, level: float) -> _Plan:
+    """The plan of a group, from its design part alone."""
     scores = np.sort(trust[~np.isnan(trust)])
     if not len(scores):
-        return np.array([-np.inf])  # nothing known: everything or nothing
+        return _Plan(np.array([-np.inf]), np.ones(1))  # nothing known: everything or nothing
 
     # Candidates: the design's own scores at evenly spaced ranks, and at last no threshold at all.
     ranks = np.linspace(0, len(scores) - 1, min(len(scores), MAX_STEPS)).astype(int)
     thresholds = np.append(np.unique(scores[ranks])[::-1], -np.inf)
     accepted, errors = _accepted_and_errors(trust, right, thresholds)
-
-    # P(pass) when n tested samples fall above the threshold and at most `allowed` errors pass the test:
-    # the errors of the design, under a uniform prior of the risk, make the coming ones beta-binomial.
     n_above = np.floor(n_expected * accepted / len(trust))
-    allowed = _allowed_errors(n_above, target_accuracy, level)
-    chance = betabinom.cdf(allowed, n_above, 1 + errors, 1 + accepted - errors)
-    start = int(np.argmax(chance)) if chance.max() > 0 else len(thresholds) - 1
-    return np.asarray(thresholds[start:])
+
+    # Starts: as many as there are samples for; 15 % above the least number that proves anything, for the
+    # number that falls above a threshold varies.
+    for n_starts in range(MAX_STARTS, 0, -1):
+        least = 1.15 * samples_needed(target_accuracy, level / n_starts)
+        if n_starts * least <= n_expected:
+            break
+    counts = np.geomspace(least, max(least, 0.95 * n_expected), n_starts + 1)[:n_starts]
+    starts = np.unique(np.searchsorted(n_above, counts).clip(max=len(thresholds) - 1))
+
+    # P(pass) of a start, if at most `allowed` errors among its n samples pass; never quite 0.
+    n = n_above[starts]
+    allowed = _allowed_errors(n, target_accuracy, level / n_starts)
+    chance = betabinom.cdf(allowed, n, 1 + errors[starts], 1 + (accepted - errors)[starts]) + 1e-3
+    weights = np.zeros(len(thresholds))
+    weights[starts] = chance / chance.sum()
+    return _Plan(thresholds, weights)
 
 
 def _allowed_errors(n: Floats, target_accuracy: float, level: float) -> Floats:
@@ -203,32 +223,36 @@ def _accepted_and_errors(
 
 
 class _Walk:
-    """A group's tests, in the order of the plan; a step is taken when its p-value is at most the level."""
+    """A group's tests, in the order of its plan."""
 
-    def __init__(self, thresholds: Floats, trust: Floats, right: Bools, target_accuracy: float) -> None:
-        self.thresholds = thresholds
+    def __init__(self, plan: _Plan, trust: Floats, right: Bools, target_accuracy: float) -> None:
+        self.plan = plan
         self.n_tested = len(trust)
-        self.accepted, errors = _accepted_and_errors(trust, right, thresholds)
+        self.accepted, errors = _accepted_and_errors(trust, right, plan.thresholds)
         self.correct = self.accepted - errors
         self.p_values = binom.cdf(errors, self.accepted, 1 - target_accuracy)
-        self.level = 0.0
-        self.position = -1  # the last threshold that passed
+        self.last_passed = -1
+        self.level = 0.0  # of the last test that passed
 
-    def advance(self, level: float) -> bool:
-        """Walk on at this level; returns whether the end is reached."""
-        self.level = level
-        while self.position + 1 < len(self.thresholds) and self.p_values[self.position + 1] <= level:
-            self.position += 1
-        return self.position + 1 == len(self.thresholds)
+    def reaches_the_end(self, level: float) -> bool:
+        """Walk with this level for the whole group; says whether everything is accepted."""
+        carried = 0.0
+        for step, (weight, p_value) in enumerate(zip(self.plan.weights, self.p_values, strict=True)):
+            own = weight * level + carried
+            passed = own > 0 and p_value <= own
+            carried = own if passed else 0.0
+            if passed:
+                self.last_passed, self.level = step, own
+        return carried > 0
 
     def certificate(self) -> Certificate:
-        if self.position < 0:
-            return Certificate(np.inf, self.n_tested, 0, 0, self.level)
-        at = self.position
+        at = self.last_passed
+        if at < 0:
+            return Certificate(np.inf, self.n_tested, 0, 0, 0.0)
         return Certificate(
-            float(self.thresholds[at]),
+            float(self.plan.thresholds[at]),
             self.n_tested,
             int(self.accepted[at]),
             int(self.correct[at]),
-            self.level,
+            float(self.level),
         )

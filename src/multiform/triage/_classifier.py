@@ -44,7 +44,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     samples. If the target cannot be proved, more is deferred, in the end everything; the promise is never
     weakened.
 
-    The threshold is found by Learn then Test with split fixed-sequence testing [1]_ and exact binomial tests;
+    The threshold is found by Learn then Test with fallback testing [1]_ and exact binomial tests;
     see the user guide, ``docs/triage.md``.
 
     Parameters

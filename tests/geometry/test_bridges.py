@@ -128,7 +128,7 @@ def test_radius_of_logistic_regression_is_its_margin():
 
 
 def test_bridge_is_a_warm_start():
-    """A fit that hardly moves stays with the decisions it started from; the same fit from scratch does not."""
+    """A fit that hardly moves keeps the decisions it started from; the same fit from scratch does not."""
     X, y = make_data(3, 4, seed=4, n=600)
     qda = QuadraticDiscriminantAnalysis().fit(X, y)
     hardly = {"max_iter": 1, "learning_rate": 1e-6, "noise": 0.0, "random_state": 0}

@@ -181,7 +181,8 @@ void CpmMember::lay_out(ClassSet& set) {
     for (auto* values : {&set.residual, &set.loss, &set.trial, &set.scaled_target, &set.floor, &set.f})
         values->assign(lanes, 0.0f);
     set.rest.assign(lanes, 1.0f);
-    set.own_slope.assign(static_cast<size_t>(set.own_lanes), 0.0f);
+    // Never empty, also when no sample of the own class takes part: the kernel reads a null slope as `not frozen`.
+    set.own_slope.assign(static_cast<size_t>(set.own_lanes + kLanes), 0.0f);
     if (!settings_.frozen_own) {
         set.weight.assign(lanes, 0.0f);
         set.inverse_rival.assign(static_cast<size_t>(m * set.own_lanes), 0.0f);

@@ -185,7 +185,9 @@ def _plan(trust: Floats, right: Bools, n_expected: float, target_accuracy: float
     ranks = np.linspace(0, len(scores) - 1, min(len(scores), MAX_STEPS)).astype(int)
     thresholds = np.append(np.unique(scores[ranks])[::-1], -np.inf)
     accepted, errors = _accepted_and_errors(trust, right, thresholds)
-    n_above = np.floor(n_expected * accepted / len(trust))
+    # A new score exceeds the k-th largest of n with probability k / (n + 1), and no threshold at all surely.
+    share_above = np.append(accepted[:-1] / (len(trust) + 1), 1.0)
+    n_above = np.floor(n_expected * share_above)
 
     # Starts: as many as there are samples for; 15 % above the least number that proves anything, for the
     # number that falls above a threshold varies.

@@ -403,6 +403,14 @@ def test_data_frames_pipelines_and_search(data):
     assert search.fit(frame, y).best_estimator_.attained_
 
 
+def test_feature_names_do_not_outlive_their_fit(data):
+    X, y, *_ = data
+    triage = TriageClassifier(LogisticRegression(), target_accuracy=0.9, random_state=0)
+    triage.fit(pd.DataFrame(X, columns=["width", "height"]), y)
+    assert list(triage.feature_names_in_) == ["width", "height"]
+    assert not hasattr(triage.fit(X, y), "feature_names_in_")
+
+
 def test_pickle_keeps_the_answers(data, fitted):
     _, _, X_new, _ = data
     again = pickle.loads(pickle.dumps(fitted))

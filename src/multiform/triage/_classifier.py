@@ -229,6 +229,8 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(estimator, name):
                 setattr(self, name, getattr(estimator, name))
+            elif hasattr(self, name):
+                delattr(self, name)  # of an earlier fit
         self._warn_if_not_reached(judged)
         return self
 

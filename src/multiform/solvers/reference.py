@@ -267,6 +267,8 @@ class ReferenceCpm:
         y, w = member.target[samples], member.weight[samples]
         present = np.isfinite(f[:, k])
         own, other = y == k, (y != k) & present
+        if not (own | other).any():  # nobody to judge a move
+            return f[:, k]
         inverse = np.where(np.arange(f.shape[1]) == k, 0, 1 / f)  # 0 where a pair sits out
         inverse_own, f_y = inverse[own], f[np.arange(len(y)), y]
         residual = x @ weights.astype(np.float64)

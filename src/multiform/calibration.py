@@ -28,7 +28,9 @@ def probabilities(scores: npt.NDArray[Any], temperature: float) -> npt.NDArray[A
     return np.asarray(np.exp(log_softmax(scores / scores.dtype.type(temperature), axis=1)))
 
 
-def fit_temperature(scores: npt.NDArray[Any], target: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None) -> float:
+def fit_temperature(
+    scores: npt.NDArray[Any], target: npt.NDArray[Any], weight: npt.NDArray[Any] | None = None
+) -> float:
     """The temperature with the least log loss on (scores, target).
 
     Each label is softened by 1 / (n + 2) towards the uniform one, as Platt (1999) did, so that a small set that is

@@ -11,20 +11,18 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multiform.calibration import fit_temperature, log_scores, probabilities
 from multiform.compat import CallbackSupportMixin, PassCallbacks
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
-from multiform.inputs import TrainingInput, as_rows, prepare, row_keys
+from multiform.inputs import ACCEPTED, TrainingInput, as_rows, content_folds, prepare, read_with
+from multiform.labels import check_training_data, class_weights_of, of_mean_one
 from multiform.runtime import effective_threads, single_threaded_blas
 from multiform.solvers import (
     AdamSolver,
@@ -45,7 +43,6 @@ __all__ = ["QMSClassifier"]
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 
-ACCEPTED = [np.float64, np.float32, np.uint8]  # anything else becomes the first
 # From so many samples on, a held-out part is enough to calibrate; below it, a model or four that left a part out.
 MANY_SAMPLES = 20_000
 HELD_OUT = 2_000
@@ -63,24 +60,30 @@ def _uses_adam(model: QMSClassifier) -> bool:
 class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Quadratic multiform separation.
 
-    One member function per class, ``f_k(x) = ||A_k x - b_k||^2``; a sample belongs to the class whose member function is
+    One member function per class, ``f_k(x) = ||A_k x - b_k||^2``; a sample belongs to the class whose member
+    function is
     smallest. The separators minimise the ratio loss ``sum over x, j != y of max(alpha, f_y(x) / f_j(x))``.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features (``p + 1`` rows
+        q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features (``p
+        + 1`` rows
         are all that a nonnegative quadratic needs) or the model would pass 40 million coefficients.
     alpha : float in [0, 1), default=0.5
         A pair with ``f_y / f_j`` below alpha is separated well enough and left alone.
     noise : float, default=0.35
-        Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is the
+        Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit
+        is the
         standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1; `QMSClassifierCV` chooses.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
-        "adam": minibatch gradient, the fastest. "cpm": the coordinate perturbation method of the paper, row-synchronous, so
-        that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after the other over all samples.
+        "adam": minibatch gradient, the fastest. "cpm": the coordinate perturbation method of the paper,
+        row-synchronous, so
+        that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after the other over
+        all samples.
     max_iter : int or "auto", default="auto"
-        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 6 passes, and more on small data, so that
+        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 6 passes, and more on small data,
+        so that
         Adam takes at least 500 steps; 8 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
@@ -92,15 +95,18 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         one-hot), else "standard". `components_` and `offsets_` are in the user's units whatever this is.
     class_weight : dict, "balanced" or None, default=None
     early_stopping : bool, default=False
-        Stop when the accuracy on held-out samples has not improved by `tol` for `n_iter_no_change` passes, and keep the best
+        Stop when the accuracy on held-out samples has not improved by `tol` for `n_iter_no_change` passes, and
+        keep the best
         model. The held-out samples are `X_val`, `y_val` of `fit`, or a part of the training data.
     validation_fraction : float in (0, 1), default=0.1
     n_iter_no_change : int, default=3
     tol : float, default=1e-4
-        CPM without `early_stopping` ends as well when `n_iter_no_change` sweeps have lowered its loss by no more than this
+        CPM without `early_stopping` ends as well when `n_iter_no_change` sweeps have lowered its loss by no more
+        than this
         share of it. Adam follows its schedule to the end.
     calibrate : bool, default=True
-        Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where there are
+        Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where
+        there are
         any, 2,000 held-out samples when there are at least 20,000, else the left-out part of one model (four below 400
         samples) trained beside this one. False leaves the temperature at 1.
     warm_start : bool, default=False
@@ -115,7 +121,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     ----------
     classes_ : ndarray of shape (m,)
     components_ : ndarray of shape (m, q, p)
-        ``A_k``, in the user's units. With noise there is one row more than `n_components`: ``A_k`` is 0 there, and the offset
+        ``A_k``, in the user's units. With noise there is one row more than `n_components`: ``A_k`` is 0 there, and
+        the offset
         is what the noise adds to ``f_k``.
     offsets_ : ndarray of shape (m, q)
         ``b_k``, in the user's units.
@@ -213,9 +220,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     # ------------------------------------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
-    def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None
-    ) -> QMSClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> QMSClassifier:
         """Find the separators.
 
         Parameters
@@ -239,11 +244,13 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
                 f"got only {'y_val' if X_val is None else 'X_val'}."
             )
         if X_val is not None and not self.early_stopping:
-            raise ValueError("X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out.")
-        X, target, classes, weight = self._check_training_data(X, y, sample_weight)
+            raise ValueError(
+                "X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out."
+            )
+        X, target, classes, weight = check_training_data(self, X, y, sample_weight)
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max))
-        class_weights = self._class_weights(classes, target, weight)
+        class_weights = class_weights_of(self.class_weight, classes, target, weight)
         held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val)
         if held_out is not None:
             keep = np.ones(len(target), dtype=bool)
@@ -264,7 +271,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         batch = ModelBatch(
             n_components=n_components,
             alpha=float(self.alpha),
-            class_weight=np.repeat(class_weights[None, :], len(masks), axis=0),
+            class_weight=np.repeat(of_mean_one(class_weights, weight)[None, :], len(masks), axis=0),
             noise=np.full(len(masks), self.noise, dtype=np.float32),
             seed=np.full(len(masks), seed, dtype=np.uint64),
             sample_weight=sample_weights,
@@ -313,7 +320,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
                 f"classes must be those of the first call of partial_fit, {self.classes_!r}; got {np.unique(classes)!r}."
             )
         known = np.unique(classes) if first_call else self.classes_
-        X, target, known, weight = self._check_training_data(X, y, sample_weight, classes=known, reset=first_call)
+        X, target, known, weight = check_training_data(self, X, y, sample_weight, classes=known, reset=first_call)
         n = len(target)
         random = check_random_state(self.random_state)
         seed = int(random.randint(np.iinfo(np.int32).max)) + getattr(self, "n_iter_", 0)
@@ -322,14 +329,12 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             data = prepare(X, self.scaling, weight, self.n_jobs)
             n_components = self._n_components(n, X.shape[1], len(known))
         else:
-            data = self._read_again(X)
+            data = read_with(X, self._center, self._scale)
             n_components = self.n_components_
             start = [self._trained_rows(data)]
         problem = TrainingProblem(data.rows, target, len(known), data.read_center, data.read_scale)
         # A constant rate, lower than the peak of the schedule of `fit`.
-        solver = AdamSolver(
-            1, self._batch_size(n), learning_rate=0.3 * self.learning_rate, revisit=1.0, final_rate=1.0
-        )
+        solver = AdamSolver(1, self._batch_size(n), learning_rate=0.3 * self.learning_rate, revisit=1.0, final_rate=1.0)
         state: Any = None
         moments = getattr(self, "_moments", None)
         tested = slice(n - n // 5, n) if first_call else slice(0, n)
@@ -341,11 +346,11 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             if part == tested and start is not None and self.calibrate:
                 temperature = self._tested_temperature(problem, start[0], tested, weight, temperature, first_call)
             mask = np.zeros(n, dtype=np.float32)
-            mask[part] = 1 if weight is None else weight[part] / weight.mean()
+            mask[part] = 1 if weight is None else weight[part]
             batch = ModelBatch(
                 n_components,
                 float(self.alpha),
-                self._class_weights(known, target, weight)[None, :],
+                of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)[None, :],
                 np.full(1, self.noise, dtype=np.float32),
                 np.full(1, seed, dtype=np.uint64),
                 sample_weight=mask,
@@ -457,36 +462,6 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             self.__dict__.update(before)
             raise
 
-    def _check_training_data(
-        self, X: Any, y: Any, sample_weight: Any, classes: Array | None = None, reset: bool = True
-    ) -> tuple[Any, npt.NDArray[np.int32], Array, Array | None]:
-        """Checked X, class indices, classes and weights, without the samples of weight 0."""
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset)
-        check_classification_targets(y)
-        weight = None
-        if sample_weight is not None:
-            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            used = weight > 0
-            if not used.any():
-                raise ValueError("sample_weight of QMSClassifier is 0 for every sample; at least one must be positive.")
-            if not used.all():
-                X, y, weight = X[used], y[used], weight[used]
-        if classes is None:
-            classes, target = np.unique(y, return_inverse=True)
-            if len(classes) < 2:
-                raise ValueError(
-                    "QMSClassifier needs samples of at least 2 classes in y; "
-                    f"got 1 class, {classes[0]!r}" + (" (with a positive weight)." if weight is not None else ".")
-                )
-        else:
-            target = np.searchsorted(classes, y)
-            unknown = (target == len(classes)) | (classes[np.minimum(target, len(classes) - 1)] != y)
-            if unknown.any():
-                raise ValueError(
-                    f"y holds a label that is not in classes, {y[unknown][0]!r}; the classes are {classes!r}."
-                )
-        return X, target.astype(np.int32).ravel(), classes, weight
-
     def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
         if self.n_components == "auto":
             if self.warm_start and hasattr(self, "components_"):
@@ -510,18 +485,6 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             return solver.literal()
         # With few rows between two exchanges, moving all classes at once oscillates.
         return replace(solver, synchronous=n_components >= 8)
-
-    def _class_weights(self, classes: Array, target: Array, weight: Array | None) -> npt.NDArray[np.float32]:
-        if self.class_weight == "balanced":
-            total = np.bincount(target, weights=weight, minlength=len(classes))
-            present = total > 0
-            balanced = np.ones(len(classes))
-            balanced[present] = total.sum() / (present.sum() * total[present])
-            return balanced.astype(np.float32)
-        weights = compute_class_weight(self.class_weight, classes=classes, y=classes[target])
-        if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
-            raise ValueError(f"class_weight of QMSClassifier must be finite and not negative; got {self.class_weight!r}.")
-        return np.asarray(weights, dtype=np.float32)
 
     def _split(
         self,
@@ -570,7 +533,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             counts, taken = np.bincount(target), np.bincount(target[held_out], minlength=target.max() + 1)
             held_out = held_out[(2 * taken <= counts)[target[held_out]]]
             return [_all_but(n, held_out)]
-        folds = _folds(row_keys(X, random), target, 4)
+        folds = content_folds(X, target, 4, random)
         n_extra = 4 if n < FEW_SAMPLES else 1
         masks = [folds != fold for fold in range(n_extra)]
         n_classes = target.max() + 1
@@ -635,18 +598,6 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         """The separators to go on from, without the constant row that the noise has added."""
         q = self.n_components_
         return from_user_units(self.components_[:, :q], self.offsets_[:, :q], data.center, data.scale)
-
-    def _read_again(self, X: Any) -> TrainingInput:
-        """X with the scaling of an earlier call."""
-        rows = as_rows(X)
-        if rows is not None:
-            read_center, read_scale = self._center.astype(np.float32), self._scale.astype(np.float32)
-            return TrainingInput(rows, read_center, read_scale, self._center, self._scale)
-        scaled = np.asarray((X - self._center) / self._scale, dtype=np.float32)
-        width = X.shape[1]
-        return TrainingInput(
-            scaled, np.zeros(width, np.float32), np.ones(width, np.float32), self._center, self._scale
-        )
 
     def _values(self, X: Any, weights: Array, data: TrainingInput) -> Array:
         """f of rows in the user's units, while training."""
@@ -800,15 +751,4 @@ def _masked_weights(masks: list[npt.NDArray[np.bool_] | None], weight: Array | N
         return None
     n = next(len(part) for part in (weight, *masks) if part is not None)
     whole = np.ones(n, dtype=np.float32) if weight is None else weight
-    # The loss is a mean: weights of mean 1 keep the gradient's size.
-    stacked = np.stack([whole if mask is None else whole * mask for mask in masks])
-    return np.asarray(stacked / whole.mean(), dtype=np.float32)
-
-
-def _folds(keys: npt.NDArray[np.uint64], target: Array, n_folds: int) -> npt.NDArray[np.intp]:
-    """Folds of nearly equal size within each class, decided by the keys alone."""
-    folds = np.empty(len(keys), dtype=np.intp)
-    for k in np.unique(target):
-        members = target == k
-        folds[members] = np.unique(keys[members], return_inverse=True)[1] % n_folds
-    return folds
+    return np.stack([whole if mask is None else whole * mask for mask in masks]).astype(np.float32)

@@ -12,9 +12,10 @@ import scipy.sparse
 from multiform.runtime import effective_threads
 from multiform.solvers.problem import Floats, core_rows
 
-__all__ = ["TrainingInput", "as_rows", "prepare", "row_keys", "take"]
+__all__ = ["ACCEPTED", "TrainingInput", "as_rows", "content_folds", "prepare", "read_with", "row_keys"]
 
 Doubles = npt.NDArray[np.float64]
+ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
 
 
@@ -63,11 +64,16 @@ def prepare(X: Any, scaling: str, weight: Floats | None, n_jobs: int | None) -> 
         if common:
             deviation = np.full_like(mean, np.sqrt(variance[~constant].mean()) if (~constant).any() else 1.0)
         center, scale = mean, np.where(constant, np.inf, deviation)
+    if rows is not None:  # the engine applies the scaling in single precision; so do the user's units
+        center, scale = center.astype(np.float32).astype(np.float64), scale.astype(np.float32).astype(np.float64)
+    return read_with(X if rows is None else rows, center, scale)
+
+
+def read_with(X: Any, center: Doubles, scale: Doubles) -> TrainingInput:
+    """X under a scaling that is given."""
+    rows = as_rows(X)
     if rows is not None:
-        read_center, read_scale = center.astype(np.float32), scale.astype(np.float32)
-        return TrainingInput(
-            rows, read_center, read_scale, read_center.astype(np.float64), read_scale.astype(np.float64)
-        )
+        return TrainingInput(rows, center.astype(np.float32), scale.astype(np.float32), center, scale)
     scaled = np.empty(X.shape, dtype=np.float32)
     for start in range(0, len(X), CHUNK_ROWS):
         chunk = slice(start, start + CHUNK_ROWS)
@@ -91,7 +97,7 @@ def _moments(X: Any, weight: Floats | None, n_jobs: int | None) -> tuple[Doubles
     if scipy.sparse.issparse(X):
         from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
-        mean, variance = mean_variance_axis(X, axis=0, weights=weight)
+        mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=weight)
         least, most = min_max_axis(X, axis=0)
         return tuple(np.asarray(part, dtype=np.float64) for part in (mean, variance, least, most))  # type: ignore[return-value]
     if weight is None and X.dtype in (np.float32, np.uint8):
@@ -108,10 +114,6 @@ def _moments(X: Any, weight: Floats | None, n_jobs: int | None) -> tuple[Doubles
     mean = sum((share[chunk] @ X[chunk].astype(np.float64) for chunk in chunks), np.zeros(width))
     variance = sum((share[chunk] @ (X[chunk] - mean) ** 2 for chunk in chunks), np.zeros(width))
     return mean, variance, X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-
-
-def take(rows: Any, samples: npt.NDArray[np.intp]) -> Any:
-    return rows[samples]
 
 
 def row_keys(X: Any, random: np.random.Generator) -> npt.NDArray[np.uint64]:
@@ -141,3 +143,14 @@ def row_keys(X: Any, random: np.random.Generator) -> npt.NDArray[np.uint64]:
     keys ^= keys >> np.uint64(32)
     keys = keys * np.uint64(0x9E3779B97F4A7C15)
     return np.asarray(keys ^ (keys >> np.uint64(29)), dtype=np.uint64)
+
+
+def content_folds(X: Any, target: npt.NDArray[Any], n_folds: int, random: np.random.Generator) -> npt.NDArray[np.intp]:
+    """Folds of nearly equal size within each class, decided by the rows' content alone (see `row_keys`)."""
+    keys = row_keys(X, random)
+    folds = np.empty(len(keys), dtype=np.intp)
+    for k in np.unique(target):
+        members = target == k
+        # Small classes start at different folds, so that none of the folds collects all their first members.
+        folds[members] = (np.unique(keys[members], return_inverse=True)[1] + k) % n_folds
+    return folds

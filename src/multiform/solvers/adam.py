@@ -31,7 +31,8 @@ class AdamSolver:
     beta1, beta2, epsilon : float
         Adam's own.
     revisit : float in [0, 1]
-        A sample without an active pair (every ``f_y / f_j`` at most alpha) has no gradient. It is visited in a pass only
+        A sample without an active pair (every ``f_y / f_j`` at most alpha) has no gradient. It is visited in a
+        pass only
         with this chance, to see whether that is still so; 1 visits every sample in every pass.
     final_rate : float in [0, 1]
         The learning rate at the end of the schedule, as a share of the first; 1 keeps it constant.

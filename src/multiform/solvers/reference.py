@@ -106,9 +106,7 @@ class _ReferenceMember:
         return residual, np.maximum((residual**2).sum(axis=2) + self.noise * (A**2).sum(axis=(1, 2)), 1e-30)
 
     def order(self, revisit: float, shuffle: bool) -> npt.NDArray[np.intp]:
-        chosen = [
-            int(i) for i in self.eligible if self.active[i] or revisit >= 1 or self.random.uniform() < revisit
-        ]
+        chosen = [int(i) for i in self.eligible if self.active[i] or revisit >= 1 or self.random.uniform() < revisit]
         if shuffle:
             self.random.shuffle(chosen)
         return np.array(chosen, dtype=np.intp)
@@ -155,9 +153,7 @@ class ReferenceAdam:
 
     def _one_pass(self, index: int, member: _ReferenceMember) -> None:
         solver = self._solver
-        order = [
-            int(i) for i in member.eligible if member.active[i] or member.random.uniform() < solver.revisit
-        ]
+        order = [int(i) for i in member.eligible if member.active[i] or member.random.uniform() < solver.revisit]
         member.random.shuffle(order)
         n_batches = -(-len(order) // solver.batch_size)
         loss = total = 0.0
@@ -168,9 +164,7 @@ class ReferenceAdam:
         member.losses.append(loss / total if total > 0 else 0.0)
         member.passes += 1
 
-    def _step(
-        self, index: int, member: _ReferenceMember, samples: npt.NDArray[np.intp], progress: float
-    ) -> float:
+    def _step(self, index: int, member: _ReferenceMember, samples: npt.NDArray[np.intp], progress: float) -> float:
         solver = self._solver
         residual, f = member.values(samples)
         loss, slope = ratio_loss(f, member.target[samples], member.weight[samples], member.alpha)

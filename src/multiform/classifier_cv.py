@@ -1,0 +1,287 @@
+"""QMSClassifierCV: noise level and encoding by cross-validation, in one batch; the fold models are the ensemble."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import log_softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from multiform.calibration import fit_temperature, log_scores, probabilities
+from multiform.defaults import auto_batch_size, auto_components, auto_passes
+from multiform.encodings import Encodings
+from multiform.inputs import ACCEPTED, content_folds, prepare, read_with
+from multiform.labels import check_training_data, class_weights_of, of_mean_one
+from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
+
+__all__ = ["QMSClassifierCV"]
+
+Array = npt.NDArray[Any]
+Doubles = npt.NDArray[np.float64]
+
+
+class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Quadratic multiform separation for small tabular data: nothing to tune, an ensemble comes out.
+
+    Every noise level and encoding is trained on every fold, all in one batch over one matrix. Each setting is
+    judged on the
+    samples that its models did not see; a greedy selection (Caruana et al. 2004) then decides how much of each
+    goes into the
+    ensemble, and the models of all folds are kept. Nothing is refitted, so the estimates are of the very models
+    that predict.
+
+    Parameters
+    ----------
+    noise : sequence of float, default=(0.1, 0.3, 1.0, 2.0)
+        Levels of input noise to choose from; see `QMSClassifier`.
+    encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
+        "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
+        scikit-learn's
+        OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only "plain" for
+        sparse data
+        and for more than 200 columns.
+    cv : int, splitter or iterable, default=5
+        A number means folds that balance the classes and never part equal rows.
+    ensemble_size : int, default=10
+        Steps of the greedy selection.
+    n_components, alpha, max_iter, batch_size, learning_rate, class_weight, n_jobs, random_state
+        As in `QMSClassifier`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (m,)
+    cv_results_ : dict of lists
+        Per setting: "encoding", "noise", "log_loss" and "accuracy" on unseen samples, "temperature", and "share" in the
+        ensemble.
+    best_noise_, best_encoding_ :
+        Of the setting with the largest share.
+    oof_accuracy_ : float
+        Accuracy of the ensemble's settings on unseen samples; a little optimistic, as the selection has seen it.
+    temperature_ : float
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from multiform import QMSClassifierCV
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = QMSClassifierCV(random_state=0).fit(X, y)
+    >>> model.oof_accuracy_ > 0.95
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "noise": ["array-like"],
+        "encodings": [StrOptions({"auto", "plain", "enriched"}), list, tuple],
+        "cv": ["cv_object"],
+        "ensemble_size": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "alpha": [Interval(Real, 0, 1, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        noise: Any = (0.1, 0.3, 1.0, 2.0),
+        *,
+        encodings: Any = "auto",
+        cv: Any = 5,
+        ensemble_size: int = 10,
+        n_components: int | str = "auto",
+        alpha: float = 0.5,
+        max_iter: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float = 0.07,
+        class_weight: dict[Any, float] | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.noise = noise
+        self.encodings = encodings
+        self.cv = cv
+        self.ensemble_size = ensemble_size
+        self.n_components = n_components
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QMSClassifierCV:
+        """Train all settings on all folds and keep an ensemble.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, p)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+        """
+        noise = np.unique(np.asarray(self.noise, dtype=np.float64))
+        if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
+            raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
+        X, target, classes, weight = check_training_data(self, X, y, sample_weight)
+        random = np.random.default_rng(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        folds, n_folds = self._folds(X, target, random)
+        encodings = Encodings(self.encodings).fit(X)
+        data = prepare(encodings.transform(X), "auto", weight, self.n_jobs)
+        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale)
+
+        # A member for each setting and fold; the settings are encoding x noise.
+        settings = [(e, sigma) for e in range(len(encodings.names)) for sigma in noise]
+        members = [(e, sigma, fold) for e, sigma in settings for fold in range(n_folds)]
+        whole = np.ones(len(target)) if weight is None else weight
+        masks = np.stack([np.where(folds == fold, 0, whole) for fold in range(n_folds)]).astype(np.float32)
+        n = len(target)
+        batch_size = auto_batch_size(n) if self.batch_size == "auto" else int(self.batch_size)
+        n_passes = auto_passes(n, batch_size, "adam") if self.max_iter == "auto" else int(self.max_iter)
+        solver = AdamSolver(n_passes, batch_size, float(self.learning_rate), revisit=1.0 if n <= batch_size else 0.2)
+        class_weights = of_mean_one(class_weights_of(self.class_weight, classes, target, weight), weight)
+        seeds = random.integers(0, 2**63, size=len(members), dtype=np.uint64)
+        weights: list[npt.NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(members)
+        for e in range(len(encodings.names)):
+            chosen = [i for i, member in enumerate(members) if member[0] == e]
+            columns = encodings.columns[e]
+            batch = ModelBatch(
+                n_components=auto_components(n, len(columns), len(classes))
+                if self.n_components == "auto"
+                else int(self.n_components),
+                alpha=float(self.alpha),
+                class_weight=np.repeat(class_weights[None, :], len(chosen), axis=0),
+                noise=np.array([members[i][1] for i in chosen], dtype=np.float32),
+                seed=seeds[chosen],
+                sample_weight=masks[[members[i][2] for i in chosen]],
+                columns=[columns] * len(chosen),
+            )
+            state = solve(problem, batch, solver, n_jobs=self.n_jobs)
+            for i, found in zip(chosen, state.weights, strict=True):
+                weights[i] = with_noise_row(found, members[i][1])
+
+        unseen = np.empty((len(settings), n, len(classes)))
+        for i, (e, _, fold) in enumerate(members):
+            held = np.flatnonzero(folds == fold)
+            f = member_values(
+                problem.X[held], weights[i], problem.center, problem.scale, encodings.columns[e], n_jobs=self.n_jobs
+            )
+            unseen[i // n_folds, held] = log_scores(f)
+        temperatures = [fit_temperature(scores, target, weight) for scores in unseen]
+        log_chances = log_softmax(unseen / np.array(temperatures)[:, None, None], axis=2)
+        shares = _greedy_shares(log_chances, target, whole, self.ensemble_size)
+        together = np.tensordot(shares, log_chances, axes=1)
+
+        best = int(np.argmax(shares))
+        self.classes_ = classes
+        self.cv_results_ = {
+            "encoding": [encodings.names[e] for e, _ in settings],
+            "noise": [float(sigma) for _, sigma in settings],
+            "log_loss": [_log_loss(scores, target, whole) for scores in log_chances],
+            "accuracy": [float(np.average(scores.argmax(axis=1) == target, weights=weight)) for scores in log_chances],
+            "temperature": temperatures,
+            "share": shares.tolist(),
+        }
+        self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
+        self.oof_accuracy_ = float(np.average(together.argmax(axis=1) == target, weights=weight))
+        self.temperature_ = fit_temperature(together, target, weight)
+        self._encodings, self._center, self._scale = encodings, data.center, data.scale
+        self._kept = [
+            _KeptSetting(
+                encodings.columns[e],
+                float(share) / (temperature * n_folds),
+                np.concatenate(weights[s * n_folds : (s + 1) * n_folds]),
+            )
+            for s, ((e, _), share, temperature) in enumerate(zip(settings, shares, temperatures, strict=True))
+            if share > 0
+        ]
+        return self
+
+    def _folds(self, X: Any, target: Array, random: np.random.Generator) -> tuple[npt.NDArray[np.intp], int]:
+        if isinstance(self.cv, Integral):
+            n_folds = int(self.cv)
+            folds = content_folds(X, target, n_folds, random)
+            n_folds = len(np.unique(folds))
+            if n_folds < 2:
+                raise ValueError(
+                    f"QMSClassifierCV needs at least 2 distinct samples to split; got {X.shape[0]} sample(s), n_samples={X.shape[0]}."
+                )
+            return np.unique(folds, return_inverse=True)[1], n_folds
+        folds = np.full(len(target), -1, dtype=np.intp)
+        splits = list(check_cv(self.cv, target, classifier=True).split(X, target))
+        for fold, (_, test) in enumerate(splits):
+            folds[test] = fold
+        if (folds < 0).any() or sum(len(test) for _, test in splits) != len(target):
+            raise ValueError("cv of QMSClassifierCV must put every sample into exactly one test fold, as KFold does.")
+        return folds, len(splits)
+
+    def decision_function(self, X: Any) -> Array:
+        """The ensemble's average of ``-log f / T``, higher is better: shape (n, m); with two classes (n,)."""
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def _scores(self, X: Any) -> Doubles:
+        check_is_fitted(self, "classes_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+        data = read_with(self._encodings.transform(X), self._center, self._scale)
+        m = len(self.classes_)
+        scores = np.zeros((X.shape[0], m))
+        for kept in self._kept:
+            f = member_values(
+                data.rows, kept.weights, data.read_center, data.read_scale, kept.columns, n_jobs=self.n_jobs
+            )
+            scores += kept.factor * log_scores(f).reshape(X.shape[0], -1, m).sum(axis=1)
+        return scores
+
+    def predict(self, X: Any) -> Array:
+        """The class that the ensemble finds likeliest."""
+        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+
+    def predict_proba(self, X: Any) -> Array:
+        """Chances, calibrated on the samples that the models did not see: shape (n, m)."""
+        return probabilities(self._scores(X), self.temperature_)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of `predict_proba`."""
+        return np.asarray(np.log(self.predict_proba(X)))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class _KeptSetting:
+    """One setting of the ensemble: the separators of its folds, stacked as if they were classes."""
+
+    def __init__(self, columns: npt.NDArray[np.int32], factor: float, weights: npt.NDArray[np.float32]) -> None:
+        self.columns, self.factor, self.weights = columns, factor, weights
+
+
+def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:
+    return float(-np.average(log_chances[np.arange(len(target)), target], weights=weight))
+
+
+def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: int) -> Doubles:
+    """Which settings to average, one more at each step, so that the log loss falls most (Caruana et al. 2004)."""
+    counts = np.zeros(len(log_chances))
+    total = np.zeros(log_chances.shape[1:])
+    for step in range(1, n_steps + 1):
+        losses = [
+            _log_loss(log_softmax((total + candidate) / step, axis=1), target, weight) for candidate in log_chances
+        ]
+        chosen = int(np.argmin(losses))
+        counts[chosen] += 1
+        total += log_chances[chosen]
+    return np.asarray(counts / n_steps)

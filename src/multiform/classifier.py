@@ -52,7 +52,7 @@ FEW_SAMPLES = 400
 def _uses_adam(model: QMSClassifier) -> bool:
     if model.solver != "adam":
         raise AttributeError(
-            f"partial_fit of QMSClassifier needs solver='adam'; got solver={model.solver!r}, which works on whole sweeps."
+            f"partial_fit of QMSClassifier needs solver='adam'; got {model.solver!r}, which works on whole sweeps."
         )
     return True
 
@@ -317,7 +317,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             raise ValueError("classes must be given on the first call of partial_fit of QMSClassifier.")
         if not first_call and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"classes must be those of the first call of partial_fit, {self.classes_!r}; got {np.unique(classes)!r}."
+                f"classes must be those of the first call of partial_fit, {self.classes_!r}; "
+                f"got {np.unique(classes)!r}."
             )
         known = np.unique(classes) if first_call else self.classes_
         X, target, known, weight = check_training_data(self, X, y, sample_weight, classes=known, reset=first_call)

@@ -65,6 +65,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     oof_accuracy_ : float
         Accuracy of the ensemble's settings on unseen samples; a little optimistic, as the selection has seen it.
     temperature_ : float
+    n_iter_ : int
+        Passes that every model made.
     n_features_in_ : int
 
     Examples
@@ -185,6 +187,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         best = int(np.argmax(shares))
         self.classes_ = classes
+        self.n_iter_ = solver.n_passes
         self.cv_results_ = {
             "encoding": [encodings.names[e] for e, _ in settings],
             "noise": [float(sigma) for _, sigma in settings],
@@ -215,7 +218,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             n_folds = len(np.unique(folds))
             if n_folds < 2:
                 raise ValueError(
-                    f"QMSClassifierCV needs at least 2 distinct samples to split; got {X.shape[0]} sample(s), n_samples={X.shape[0]}."
+                    f"QMSClassifierCV needs at least 2 distinct samples to split; got n_samples={X.shape[0]}."
                 )
             return np.unique(folds, return_inverse=True)[1], n_folds
         folds = np.full(len(target), -1, dtype=np.intp)
@@ -246,11 +249,13 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The class that the ensemble finds likeliest."""
-        return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
+        scores = self._scores(X)
+        return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def predict_proba(self, X: Any) -> Array:
         """Chances, calibrated on the samples that the models did not see: shape (n, m)."""
-        return probabilities(self._scores(X), self.temperature_)
+        scores = self._scores(X)
+        return probabilities(scores, self.temperature_)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of `predict_proba`."""

@@ -6,7 +6,8 @@
 >>> target = rng.integers(0, 2, 200).astype(np.int32)
 >>> X = (rng.normal(size=(200, 3)) + 2 * target[:, None]).astype(np.float32)
 >>> problem = TrainingProblem(X, target, 2, X.mean(axis=0), X.std(axis=0))
->>> batch = ModelBatch(2, 0.5, np.ones((2, 2), np.float32), np.array([0.1, 0.3], np.float32), np.arange(2, dtype=np.uint64))
+>>> noise, seed = np.array([0.1, 0.3], np.float32), np.arange(2, dtype=np.uint64)
+>>> batch = ModelBatch(2, 0.5, np.ones((2, 2), np.float32), noise, seed)
 >>> state = solve(problem, batch, AdamSolver(n_passes=30))
 >>> [weights.shape for weights in state.weights]
 [(2, 2, 4), (2, 2, 4)]

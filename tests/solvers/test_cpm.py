@@ -1,0 +1,116 @@
+"""What the departures from the literal CPM buy, and what they may not cost."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_wine, make_classification
+
+from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem, solve
+from multiform.testing import CpuEngine, exact_loss, sample_batch, sample_problem
+
+
+def standardised(X, y):
+    X = ((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-6)).astype(np.float32)
+    p = X.shape[1]
+    return TrainingProblem(X, y.astype(np.int32), int(y.max()) + 1, np.zeros(p, np.float32), np.ones(p, np.float32))
+
+
+def plain_batch(problem, seed=0, q=8):
+    ones = np.ones((1, problem.n_classes), np.float32)
+    return ModelBatch(q, 0.5, ones, np.zeros(1, np.float32), np.array([seed], np.uint64))
+
+
+def loss_at_equal_work(problem, batch, solver, work):
+    """The exact loss of the last sweep that stays within the work: points tried x samples looked at for each.
+
+    A point of a capped sweep looks at max_entries samples on average; the sample that fills a sweep may bring m more.
+    """
+    looked = solver.max_entries + problem.n_classes if solver.max_entries else len(problem.target)
+    losses = []
+
+    def record(state):
+        if state.tried * looked <= work:
+            losses.append(exact_loss(problem, batch, state.weights[0]))
+        return state.tried * looked > work
+
+    solve(problem, batch, replace(solver, n_passes=1000), n_jobs=1, after_pass=record)
+    return losses[-1]
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
+def test_fast_cpm_ends_below_the_literal_one_at_equal_work(seed):
+    """Many samples that overlap: the capped, active, row-synchronous sweeps are worth more than what they leave out."""
+    X, y = make_classification(20_000, 20, n_informative=10, n_classes=5, flip_y=0.1, random_state=seed)
+    problem = standardised(X, y)
+    batch = plain_batch(problem, seed)
+    for n_sweeps in (1, 4):
+        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
+        fast = loss_at_equal_work(problem, batch, CpmSolver(1), literal.tried * len(y))
+        assert fast < exact_loss(problem, batch, literal.weights[0])
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+def test_fast_cpm_starts_faster_on_small_data(load):
+    """At the work of one literal sweep, less than two thirds of its excess over the floor (m - 1) alpha is left."""
+    problem = standardised(*load(return_X_y=True))
+    batch, n = plain_batch(problem), len(problem.target)
+    literal = solve(problem, batch, CpmSolver(1).literal(), n_jobs=1)
+    fast = loss_at_equal_work(problem, batch, CpmSolver(1, max_entries=n // 4), literal.tried * n)
+    floor = n * (problem.n_classes - 1) * 0.5
+    assert fast - floor < 0.67 * (exact_loss(problem, batch, literal.weights[0]) - floor)
+
+
+@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
+def test_row_synchronous_sweeps_alone_cost_nothing(load):
+    """The same number of sweeps over all samples, classes side by side or one after the other: the same loss within 1 %."""
+    problem = standardised(*load(return_X_y=True))
+    batch = plain_batch(problem)
+    for n_sweeps in (1, 2, 4):
+        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
+        synchronous = solve(problem, batch, replace(CpmSolver(n_sweeps).literal(), synchronous=True), n_jobs=1)
+        before = exact_loss(problem, batch, literal.weights[0])
+        assert exact_loss(problem, batch, synchronous.weights[0]) < 1.01 * before
+
+
+def test_at_most_two_points_a_coordinate():
+    problem = sample_problem()
+    batch = sample_batch(problem)
+    coordinates = sum(weights.size for weights in CpuEngine().train(problem, batch, CpmSolver(1)).weights)
+    for n_sweeps in (1, 3):
+        state = CpuEngine().train(problem, batch, CpmSolver(n_sweeps).literal())
+        assert n_sweeps * coordinates <= state.tried <= 2 * n_sweeps * coordinates
+        assert state.accepted <= n_sweeps * coordinates
+
+
+def test_literal_turns_every_departure_off():
+    literal = CpmSolver(3, step=0.1, grow=1.2).literal()
+    assert literal == CpmSolver(
+        3, step=0.1, grow=1.2, synchronous=False, frozen_own=False, slack=0, revisit=1, max_entries=0
+    )
+
+
+@pytest.mark.parametrize("kernel", ["reference", "portable"])
+def test_perturbations_keep_their_limits(kernel):
+    """One sweep moves a coordinate by at most one perturbation, which never passes `largest`."""
+    problem = sample_problem()
+    batch = sample_batch(problem, given_start=True)
+    solver = CpmSolver(1, step=0.3, grow=10.0, largest=0.35).literal()
+    before = CpuEngine(kernel).train(problem, batch, solver).weights[0]
+    for n_sweeps in (2, 3, 4):
+        after = CpuEngine(kernel).train(problem, batch, replace(solver, n_passes=n_sweeps)).weights[0]
+        moves = np.abs(after - before)
+        assert moves[:, :, :-1].max() <= 0.35 / np.sqrt(problem.n_features) * (1 + 1e-4)
+        assert moves[:, :, -1].max() <= 0.35 * (1 + 1e-4)
+        before = after
+
+
+@pytest.mark.parametrize("storage", ["float32", "uint8"])
+def test_a_class_without_an_active_sample_of_its_own(storage):
+    """One sample fills the sweep: the other classes have nothing of their own to look at."""
+    problem = sample_problem(storage)
+    solver = CpmSolver(5, max_entries=1)
+    state = CpuEngine("portable", 2).train(problem, sample_batch(problem), solver)
+    twin = CpuEngine("reference").train(problem, sample_batch(problem), solver)
+    for mine, its in zip(state.weights, twin.weights, strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-3, atol=1e-4)

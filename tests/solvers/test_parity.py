@@ -1,0 +1,108 @@
+"""Every kernel and number of threads against the NumPy twin, and against each other; the checks are installed ones."""
+
+import numpy as np
+import pytest
+
+from multiform.testing import (
+    SOLVERS,
+    STORAGES,
+    CpuEngine,
+    available_kernels,
+    check_batch_equals_singles,
+    check_literal_cpm_descends,
+    check_member_values,
+    check_parity,
+    check_same_bits,
+    sample_batch,
+    sample_problem,
+)
+
+KERNELS = available_kernels()
+COMPILED = [CpuEngine(kernel, n_threads) for kernel in KERNELS for n_threads in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_same_moves_as_the_twin(solver, storage):
+    check_parity(CpuEngine("portable", n_threads=2), storage, solver)
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, all departures"])
+@pytest.mark.parametrize("storage", STORAGES)
+def test_same_moves_on_some_columns_from_a_given_start(solver, storage):
+    check_parity(CpuEngine("auto"), storage, solver, some_columns=True, given_start=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", COMPILED, ids=str)
+def test_every_engine_against_the_twin(engine):
+    for storage in STORAGES:
+        for solver in SOLVERS:
+            check_parity(engine, storage, solver)
+            check_parity(engine, storage, solver, some_columns=True, given_start=True)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_kernels_and_threads_agree_to_the_bit(solver, storage):
+    check_same_bits(COMPILED, storage, solver)
+
+
+def test_bits_where_the_weights_are_cut_by_class():
+    """More outputs than columns: Adam's tiles run over classes instead of columns."""
+    check_same_bits(COMPILED, solver="adam", n_features=3, n_classes=200)
+
+
+@pytest.mark.parametrize("kernel", ["reference", *KERNELS])
+@pytest.mark.parametrize("storage", STORAGES)
+def test_member_values(kernel, storage):
+    check_member_values(CpuEngine(kernel, n_threads=2), storage)
+
+
+@pytest.mark.parametrize("kernel", ["reference", *KERNELS])
+def test_literal_cpm_never_raises_the_loss(kernel):
+    check_literal_cpm_descends(CpuEngine(kernel), n_sweeps=3 if kernel == "reference" else 12)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, all departures"])
+def test_a_member_is_what_it_is_alone(solver, n_threads):
+    check_batch_equals_singles(CpuEngine("auto", n_threads), solver)
+
+
+def test_the_checks_can_fail():
+    """An engine that is wrong in its last member only is found out."""
+
+    class Wrong(CpuEngine):
+        def train(self, problem, batch, solver):
+            state = super().train(problem, batch, solver)
+            state.weights[-1][0, 0, 0] += 1
+            return state
+
+        def member_values(self, problem, weights):
+            return super().member_values(problem, weights) * 1.01
+
+    with pytest.raises(AssertionError, match="member 2: weights"):
+        check_parity(Wrong())
+    with pytest.raises(AssertionError, match="member values of float32"):
+        check_member_values(Wrong())
+    with pytest.raises(AssertionError, match="adam"):
+        check_same_bits([CpuEngine(), Wrong()])
+    with pytest.raises(AssertionError, match="member 0"):
+        check_batch_equals_singles(Wrong())
+    with pytest.raises(AssertionError, match="raised the loss"):
+        check_literal_cpm_descends(Wrong(), n_sweeps=12)
+
+
+def test_unknown_storage():
+    with pytest.raises(ValueError, match="storage must be one of float32, uint8, csr; got 'csc'"):
+        sample_problem("csc")
+
+
+def test_storages_hold_the_same_numbers():
+    dense = sample_problem("float32")
+    samples = np.arange(len(dense.target))
+    for storage in STORAGES:
+        np.testing.assert_array_equal(dense.scaled(samples), sample_problem(storage).scaled(samples))
+    assert (dense.X == 0).mean() > 0.1
+    assert len(sample_batch(dense)) == 3

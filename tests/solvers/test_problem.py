@@ -1,0 +1,207 @@
+"""Problems, batches, units, and what the core refuses."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from multiform import _core
+from multiform.runtime import effective_threads, kernel_name, sgemm
+from multiform.solvers import (
+    AdamSolver,
+    CpmSolver,
+    ModelBatch,
+    TrainingProblem,
+    core_rows,
+    from_user_units,
+    member_values,
+    solve,
+    to_user_units,
+    with_noise_row,
+)
+from multiform.testing import STORAGES, CpuEngine, sample_batch, sample_problem
+
+
+def test_user_units_and_back():
+    random = np.random.default_rng(0)
+    weights = random.normal(size=(3, 2, 5)).astype(np.float32)
+    center, scale = random.normal(size=4), random.uniform(0.1, 10, size=4)
+    components, offsets = to_user_units(weights, center, scale)
+    np.testing.assert_allclose(from_user_units(components, offsets, center, scale), weights, rtol=1e-5, atol=1e-6)
+    x = random.normal(size=4)
+    f = (((weights[:, :, :-1] @ ((x - center) / scale)) - weights[:, :, -1]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(((components @ x - offsets) ** 2).sum(axis=1), f, rtol=1e-5)
+
+
+def test_user_units_of_some_columns():
+    weights = np.ones((2, 1, 3), np.float32)
+    components, _ = to_user_units(weights, np.zeros(4), np.full(4, 2.0), columns=np.array([1, 3], np.int32))
+    np.testing.assert_array_equal(components, np.tile([0, 0.5, 0, 0.5], (2, 1, 1)))
+
+
+def test_a_column_of_infinite_scale_is_left_out():
+    components, offsets = to_user_units(np.ones((2, 1, 3), np.float32), np.array([5.0, 1.0]), np.array([np.inf, 1.0]))
+    np.testing.assert_array_equal(components, np.tile([0, 1], (2, 1, 1)))
+    np.testing.assert_array_equal(offsets, [[2], [2]])
+
+
+def test_the_noise_row_is_the_expected_value_over_noise():
+    """E f(x + e) = f(x) + sigma^2 ||A||^2, here by a mean over many draws."""
+    random = np.random.default_rng(1)
+    weights = random.normal(size=(2, 3, 4)).astype(np.float32)
+    x = random.normal(size=3)
+    draws = x + 0.7 * random.normal(size=(200_000, 3))
+    means = (((draws @ weights[:, :, :-1].transpose(0, 2, 1)) - weights[:, None, :, -1]) ** 2).sum(axis=2).mean(axis=1)
+    noisy = with_noise_row(weights, 0.7)
+    assert noisy.shape == (2, 4, 4)
+    f = ((noisy[:, :, :-1] @ x - noisy[:, :, -1]) ** 2).sum(axis=1)
+    np.testing.assert_allclose(f, means, rtol=0.02)
+    assert with_noise_row(weights, 0.0) is weights
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_the_start_vanishes_at_the_means(storage):
+    """b_k = A_k mean_k: the mean of a class, weighted, has f_k = 0."""
+    problem = sample_problem(storage)
+    batch = sample_batch(problem)
+    for member in range(3):
+        weights = batch.initial_weights(problem, member)
+        rows, share = problem.scaled(np.arange(len(problem.target))), batch.sample_weight[member]
+        for k in range(problem.n_classes):
+            chosen = problem.target == k
+            mean = np.average(rows[chosen], axis=0, weights=share[chosen])
+            np.testing.assert_allclose(weights[k, :, :-1] @ mean, weights[k, :, -1], atol=1e-5)
+        np.testing.assert_array_equal(weights, batch.initial_weights(problem, member))
+
+
+def test_the_core_reads_rows_of_a_wider_array():
+    """A slice of columns has rows that are contiguous but apart."""
+    wide = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
+    part = wide[::2, 2:6]
+    weights = np.random.default_rng(1).normal(size=(2, 3, 5)).astype(np.float32)
+    zeros, ones = np.zeros(4, np.float32), np.ones(4, np.float32)
+    np.testing.assert_array_equal(
+        member_values(part, weights, zeros, ones), member_values(np.ascontiguousarray(part), weights, zeros, ones)
+    )
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_gathered_rows(storage):
+    problem = sample_problem(storage)
+    samples = np.array([3, 0, 3, 59], np.int32)
+    out = np.empty((4, problem.n_features + 1), np.float32)
+    _core.gather_rows(problem.rows, samples, out)
+    np.testing.assert_allclose(out[:, :-1], problem.scaled(samples), rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(out[:, -1], -1)
+
+
+def test_column_moments():
+    X = np.random.default_rng(0).normal(3, 2, size=(9000, 5)).astype(np.float32)
+    mean, variance, least, most = np.empty(5), np.empty(5), np.empty(5, np.float32), np.empty(5, np.float32)
+    _core.column_moments(core_rows(X), 2, mean, variance, least, most)
+    np.testing.assert_allclose(mean, X.mean(axis=0, dtype=np.float64))
+    np.testing.assert_allclose(variance, X.var(axis=0, dtype=np.float64))
+    np.testing.assert_array_equal(least, X.min(axis=0))
+    np.testing.assert_array_equal(most, X.max(axis=0))
+
+
+def test_rows_without_columns_in_order_are_summed_by_place():
+    """An empty sparse row is a row of zeros."""
+    X = scipy.sparse.csr_matrix(np.array([[0, 0], [0, 2], [1, 0]], np.float32))
+    weights = np.array([[[1, 1, 1]]], np.float32)
+    f = member_values(X, weights, np.zeros(2, np.float32), np.ones(2, np.float32))
+    np.testing.assert_array_equal(f, [[1], [1], [0]])
+
+
+def plain(problem, **changes):
+    m = problem.n_classes
+    fields = {
+        "n_components": 2,
+        "alpha": 0.5,
+        "class_weight": np.ones((1, m), np.float32),
+        "noise": np.zeros(1, np.float32),
+        "seed": np.zeros(1, np.uint64),
+    }
+    return ModelBatch(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"class_weight": np.ones((1, 7), np.float32)}, "one class weight per class"),
+        ({"sample_weight": np.ones((1, 5), np.float32), "start": [np.ones((3, 2, 6), np.float32)]}, "weight per row"),
+        ({"start": [np.ones((3, 2, 9), np.float32)]}, r"\(classes, components, features \+ 1\)"),
+        (
+            {"columns": [np.array([0, 77], np.int32)], "start": [np.ones((3, 2, 3), np.float32)]},
+            "a selected column is out of range",
+        ),
+    ],
+)
+@pytest.mark.parametrize("solver", [AdamSolver(1), CpmSolver(1)], ids=["adam", "cpm"])
+def test_the_core_refuses_what_does_not_fit(solver, changes, message):
+    problem = sample_problem()
+    with pytest.raises(ValueError, match=message):
+        CpuEngine("portable").train(problem, plain(problem, **changes), solver)
+
+
+def test_the_core_refuses_bad_rows():
+    X = np.zeros((4, 3), np.float32)
+    with pytest.raises(ValueError, match="a target is out of range"):
+        TrainingProblem(X, np.full(4, 9, np.int32), 2, X[0], X[0] + 1).core  # noqa: B018
+    with pytest.raises(ValueError, match="one target per row"):
+        TrainingProblem(X, np.zeros(9, np.int32), 2, X[0], X[0] + 1).core  # noqa: B018
+    with pytest.raises(ValueError, match="one value per column"):
+        core_rows(X, np.zeros(2, np.float32), np.ones(2, np.float32))
+    with pytest.raises(ValueError, match="no scaling yet"):
+        _core.problem(core_rows(X), np.zeros(4, np.int32), 2, sgemm())
+    with pytest.raises(TypeError, match="float32 or uint8"):
+        core_rows(X.astype(np.float64))
+    with pytest.raises(ValueError, match="rows must be contiguous"):
+        core_rows(np.asfortranarray(X))
+    with pytest.raises(ValueError, match="no kernels named 'sse'"):
+        _core.dense_rows(X, "sse")
+    with pytest.raises(ValueError, match="a sample is out of range"):
+        _core.gather_rows(core_rows(X, X[0], X[0] + 1), np.array([4], np.int32), np.empty((1, 4), np.float32))
+
+
+def test_unknown_kernel(monkeypatch):
+    monkeypatch.setenv("MULTIFORM_KERNEL", "mmx")
+    with pytest.raises(ValueError, match="MULTIFORM_KERNEL must be one of auto, reference.*got 'mmx'"):
+        kernel_name()
+
+
+def test_threads(monkeypatch):
+    monkeypatch.setattr("joblib.cpu_count", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert effective_threads(None) == 8
+    assert effective_threads(3) == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "2,1")
+    assert effective_threads(None) == 2
+    assert effective_threads(5) == 5
+    with pytest.raises(ValueError, match="n_jobs must be None or an integer that is not 0; got 0"):
+        effective_threads(0)
+
+
+def test_after_pass_ends_the_training():
+    problem = sample_problem()
+    for solver in (AdamSolver(50), CpmSolver(50)):
+        seen = []
+        state = solve(
+            problem, plain(problem), solver, n_jobs=1, after_pass=lambda s, seen=seen: len(seen) > 2 or seen.append(1)
+        )
+        assert state.passes == 4
+        assert len(state.losses[0]) == 4
+
+
+def test_a_slice_of_time_changes_nothing():
+    """The core may be called back after any time; the model is the same as in one go."""
+    problem = sample_problem(n_samples=400, n_features=20)
+    batch = plain(problem, n_components=3, noise=np.full(1, 0.2, np.float32))
+    for solver in (AdamSolver(3, batch_size=16), CpmSolver(3).literal(), CpmSolver(3)):
+        whole = CpuEngine("portable", 2).train(problem, batch, solver)
+        sliced = solver.begin(problem, batch, 2)
+        calls = 0
+        while sliced.passes < 3:
+            sliced.advance(3, 0.0)
+            calls += 1
+        assert calls > 3
+        np.testing.assert_array_equal(whole.weights[0], sliced.weights[0])

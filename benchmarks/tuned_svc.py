@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 PENALTIES = (0.3, 3.0, 30.0, 300.0)
-WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # gamma times the number of columns, for standardised columns
+WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0)  # gamma times the number of columns, for standardised columns
 
 
 class TunedSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

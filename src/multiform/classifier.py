@@ -723,6 +723,7 @@ def _member_values(
 ) -> Array:
     # Rows that are 0 for every class add a constant; no need to multiply by them.
     used = components.any(axis=(0, 2))
+    used[0] = True  # one row stays, also when no column varies
     constant = (offsets[:, ~used] ** 2).sum(axis=1)
     components, offsets = components[:, used], offsets[:, used]
     rows = as_rows(X)

@@ -82,7 +82,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after the other over
         all samples.
     max_iter : int or "auto", default="auto"
-        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 6 passes, and more on small data,
+        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 5 passes, and more on small data,
         so that
         Adam takes at least 500 steps; 8 sweeps.
     batch_size : int or "auto", default="auto"
@@ -261,7 +261,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
                     "lower validation_fraction, or give X_val and y_val."
                 )
 
-        data = prepare(X, self.scaling, weight, self.n_jobs)
+        data = prepare(X, self.scaling, weight, self.n_jobs, keep_zeros=self.solver != "adam")
         problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale)
         n_train = len(target) - (0 if held_out is None else len(held_out))
         n_components = self._n_components(n_train, X.shape[1], len(classes))

@@ -17,6 +17,7 @@ __all__ = ["ACCEPTED", "TrainingInput", "as_rows", "content_folds", "prepare", "
 Doubles = npt.NDArray[np.float64]
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
+MANY_ZEROS = 0.25
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,13 @@ def as_rows(X: Any) -> Any | None:
     return None
 
 
-def prepare(X: Any, scaling: str, weight: Floats | None, n_jobs: int | None) -> TrainingInput:
-    """Choose center and scale, and make X readable."""
+def prepare(
+    X: Any, scaling: str, weight: Floats | None, n_jobs: int | None, keep_zeros: bool = False
+) -> TrainingInput:
+    """Choose center and scale, and make X readable.
+
+    With `keep_zeros`, data with many zeros are not centred, so that a solver can skip them.
+    """
     rows = as_rows(X)
     mean, variance, least, most = _moments(X if rows is None else rows, weight, n_jobs)
     precision = 1e-14 if rows is None else 1e-6
@@ -64,6 +70,8 @@ def prepare(X: Any, scaling: str, weight: Floats | None, n_jobs: int | None) -> 
         if common:
             deviation = np.full_like(mean, np.sqrt(variance[~constant].mean()) if (~constant).any() else 1.0)
         center, scale = mean, np.where(constant, np.inf, deviation)
+    if keep_zeros and rows is not None and _share_of_zeros(rows) >= MANY_ZEROS:
+        center = np.zeros_like(mean)
     if rows is not None:  # the engine applies the scaling in single precision; so do the user's units
         center, scale = center.astype(np.float32).astype(np.float64), scale.astype(np.float32).astype(np.float64)
     return read_with(X if rows is None else rows, center, scale)
@@ -80,6 +88,13 @@ def read_with(X: Any, center: Doubles, scale: Doubles) -> TrainingInput:
         scaled[chunk] = (X[chunk] - center) / scale
     width = X.shape[1]
     return TrainingInput(scaled, np.zeros(width, np.float32), np.ones(width, np.float32), center, scale)
+
+
+def _share_of_zeros(rows: Any) -> float:
+    if scipy.sparse.issparse(rows):
+        return 1 - float(rows.nnz) / float(np.prod(rows.shape))
+    some = rows[:: max(1, len(rows) // 1000)]
+    return 1 - np.count_nonzero(some) / some.size
 
 
 def _share_one_range(least: Doubles, most: Doubles, constant: npt.NDArray[np.bool_]) -> bool:

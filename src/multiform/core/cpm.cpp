@@ -67,7 +67,9 @@ void CpmMember::begin_sweep(Team& team) {
     tile_x_.resize(static_cast<size_t>(team.size() * kTileRows * stride));
     tile_z_.resize(static_cast<size_t>(team.size() * kTileRows * outputs));
     tile_f_.resize(static_cast<size_t>(kTiles * kTileRows * m));
-    const int64_t most = settings_.max_entries > 0 ? settings_.max_entries : std::numeric_limits<int64_t>::max();
+    const int64_t most = settings_.max_entries > 0
+                             ? settings_.max_entries * std::min(sweeps_ + 1, settings_.ramp) / settings_.ramp
+                             : std::numeric_limits<int64_t>::max();
     const float threshold = settings_.slack * member_.alpha;
     int64_t entries = 0;
     double loss = 0, looked = 0;

@@ -4,7 +4,8 @@
 //   synchronous    row r of every class moves against the other separators frozen, then f is exchanged;
 //                  otherwise one class after the other, as the paper has it
 //   slack          a pair with f_y / f_j <= slack * alpha is left out of the sweep; 0 keeps every pair
-//   max_entries    a sweep uses a fresh random part of the samples: at most so many (sample, class) entries
+//   max_entries    a sweep uses a fresh random part of the samples: at most so many (sample, class) entries,
+//                  fewer in the first `ramp` sweeps
 //   revisit        chance that a sample without an active pair is looked at in a sweep; 1 looks at all
 //   frozen_own     which own-class terms are active, and their 1 / f_j, are frozen for the length of a row; likewise
 //                  the slope of the loss by the noise energy; sums are in single precision
@@ -21,6 +22,7 @@ struct CpmSettings {
     bool synchronous, frozen_own;
     float slack, revisit;
     int64_t max_entries;  // 0: all
+    int64_t ramp;         // the first sweeps use 1/ramp, 2/ramp, ... of max_entries
     float grow, shrink, smallest, largest, largest_offset;
 };
 

@@ -317,13 +317,14 @@ NB_MODULE(_core, module) {
         [](nb::object problem, Array<float, 3> weights, Array<float, 3> steps,
            std::optional<Array<const int32_t, 1>> columns, std::optional<Array<const float, 1>> sample_weight,
            Array<const float, 1> class_weight, float alpha, float noise, uint64_t seed, bool synchronous,
-           bool frozen_own, float slack, float revisit, int64_t max_entries, float grow, float shrink, float smallest,
+           bool frozen_own, float slack, float revisit, int64_t max_entries, int64_t ramp, float grow, float shrink, float smallest,
            float largest, float largest_offset) {
             const auto& view = nb::cast<const ProblemView&>(problem);
             MemberArrays arrays = make_member(view, weights, columns, sample_weight, class_weight, alpha, noise, seed);
             if (steps.size() != weights.size()) throw nb::value_error("steps must have the shape of the weights");
+            if (ramp < 1) throw nb::value_error("ramp must be at least 1");
             arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(steps)});
-            const CpmSettings settings{synchronous, frozen_own, slack, revisit, max_entries, grow, shrink, smallest,
+            const CpmSettings settings{synchronous, frozen_own, slack, revisit, max_entries, ramp, grow, shrink, smallest,
                                        largest, largest_offset};
             return HeldCpm{std::make_unique<CpmMember>(view.problem, arrays.member, settings, steps.data()),
                            std::move(arrays.keep)};
@@ -331,7 +332,7 @@ NB_MODULE(_core, module) {
         nb::arg("problem"), nb::arg("weights"), nb::arg("steps"), nb::arg("columns").none(),
         nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
         nb::arg("seed"), nb::arg("synchronous"), nb::arg("frozen_own"), nb::arg("slack"), nb::arg("revisit"),
-        nb::arg("max_entries"), nb::arg("grow"), nb::arg("shrink"), nb::arg("smallest"), nb::arg("largest"),
+        nb::arg("max_entries"), nb::arg("ramp"), nb::arg("grow"), nb::arg("shrink"), nb::arg("smallest"), nb::arg("largest"),
         nb::arg("largest_offset"));
     module.def(
         "sweep_cpm",

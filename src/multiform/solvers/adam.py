@@ -40,8 +40,8 @@ class AdamSolver:
 
     n_passes: int
     batch_size: int = 256
-    learning_rate: float = 0.1
-    beta1: float = 0.9
+    learning_rate: float = 0.07
+    beta1: float = 0.8
     beta2: float = 0.99
     epsilon: float = 1e-8
     revisit: float = 0.2

@@ -44,19 +44,22 @@ class CpmSolver:
         Chance that a sample without an active pair is looked at when a sweep begins; 1 looks at all.
     max_entries : int
         A sweep uses a fresh random part of the samples, at most so many (sample, class) entries a class; 0 uses all.
+    ramp : int
+        The first sweeps use 1/ramp, 2/ramp, ... of `max_entries`; 1 uses all of them at once.
     """
 
     n_passes: int
-    step: float = 0.3
+    step: float = 0.5
     grow: float = 1.3
     shrink: float = 0.5
     smallest: float = 1e-6
-    largest: float = 2.0
+    largest: float = 0.7
     synchronous: bool = True
     frozen_own: bool = True
-    slack: float = 0.8
+    slack: float = 1.0
     revisit: float = 0.3
     max_entries: int = 4096
+    ramp: int = 4
 
     def literal(self) -> CpmSolver:
         """The paper's algorithm to the letter."""

@@ -222,8 +222,9 @@ class ReferenceCpm:
         _, f = member.values(order)
         kept, kept_f = [], []
         entries, loss, weight = 0, 0.0, 0.0
+        most = solver.max_entries * m * min(member.passes + 1, solver.ramp) // solver.ramp
         for i, values in zip(order, f, strict=True):
-            if 0 < solver.max_entries * m <= entries:
+            if solver.max_entries > 0 and entries >= most:
                 break
             y = member.target[i]
             ratio = values[y] / values

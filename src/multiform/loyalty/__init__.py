@@ -1,0 +1,6 @@
+"""The loyalty extraction machine (section 3 of the paper): how far each answer of a classifier can be trusted."""
+
+from multiform.loyalty._classifier import Assessment, LoyaltyClassifier
+from multiform.loyalty._types import level_names, loyalty_levels
+
+__all__ = ["Assessment", "LoyaltyClassifier", "level_names", "loyalty_levels"]

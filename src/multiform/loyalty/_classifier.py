@@ -1,0 +1,371 @@
+"""LoyaltyClassifier: the loyalty extraction machine of section 3 of the paper."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone, is_classifier
+from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
+
+from multiform.calibration import fit_temperature
+from multiform.classifier import QMSClassifier
+from multiform.inputs import ACCEPTED
+from multiform.labels import check_training_data
+from multiform.loyalty._alterations import Alterations
+from multiform.loyalty._committee import Committee, Verdict
+from multiform.loyalty._folds import balanced_splits, given_splits, refuse_bare_folds
+from multiform.loyalty._quadratic import QuadraticTrainer
+from multiform.loyalty._score import ChanceOfBeingRight
+from multiform.loyalty._weighted import WeightedTrainer, refuse_weightless
+from multiform.metrics import LoyaltyTable, loyalty_table
+
+__all__ = ["Assessment", "LoyaltyClassifier"]
+
+Array = npt.NDArray[Any]
+Rows = npt.NDArray[np.intp]
+
+
+class Assessment(NamedTuple):
+    """What `LoyaltyClassifier.assess` says of each sample."""
+
+    label: Array
+    loyalty: npt.NDArray[np.str_]
+    score: npt.NDArray[np.float64]
+
+
+def _nominal_has(method: str) -> Any:
+    """The method exists where the nominal classifier has it; QMS has all of them."""
+
+    def check(self: LoyaltyClassifier) -> bool:
+        nominal = getattr(self, "estimator_", self.estimator)
+        return nominal is None or hasattr(nominal, method)
+
+    return available_if(check)
+
+
+class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Says of every answer how far it can be trusted: strong, normal or weak, and as a chance.
+
+    Beside the nominal classifier stand two for each class i, trained with the weight of class i lowered to `beta` and
+    raised to `gamma` (section 3.1 of the paper). A sample is of *strong* loyalty type if exactly one class keeps it
+    although it is held back, *weak* if it is not strong and at least three classes win it when they are pushed, else
+    *normal* (Definition 6). With two classes no sample can be weak, and only the nominal and the two held-back models
+    are trained.
+
+    The answers are the nominal classifier's own; the altered ones only judge them. What the types are worth is
+    estimated by cross-fitting, on samples that the models did not see.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Any classifier whose `fit` takes `sample_weight`, or that has the parameter `class_weight`. None means
+        :class:`~multiform.QMSClassifier`. The models of a QMSClassifier are trained in batches over one matrix, the
+        altered ones started from the nominal; with `early_stopping`, and around other classifiers, every model is
+        a fit of its own.
+    beta : float in (0, 1) or sequence of them, default=0.05
+        The weight of a class that is held back. The smaller, the fewer samples are strong, and the surer they are.
+    gamma : float > 1 or sequence of them, default=20.0
+        The weight of a class that is pushed. The larger, the more samples are weak.
+
+        A ladder (a sequence) of betas or gammas gives a finer partition, named after its values, the surest first:
+        ``"strong 0.01"``, ``"strong 0.05"``, ``"normal"``, ``"weak 20"``, ``"weak 5"``. A sample has the level of the
+        smallest beta under which it is strong; if there is none, of the smallest gamma under which it is weak.
+    cv : int, "auto", splitter or iterable, default="auto"
+        Folds of the estimates. A number means folds that balance the classes and never part equal rows; "auto" means
+        5, and 3 from 20,000 samples on. The time of `fit` grows with it: k folds cost about k - 1 times the models
+        themselves.
+    altered_iter : int or "auto", default="auto"
+        Passes of an altered QMS model, which starts from the nominal. "auto": a third of the nominal's.
+    n_jobs : int, default=None
+        Threads of the default QMSClassifier; around any other estimator, models to fit at the same time.
+    random_state : int, RandomState or None, default=None
+        Decides the folds, and the start of the default QMSClassifier.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (m,)
+    levels_ : tuple of str
+        The loyalty types that can occur, the surest first.
+    loyalty_table_ : LoyaltyTable
+        Count, share and accuracy of each type on samples that the models did not see: what to expect of new ones.
+    training_table_ : LoyaltyTable
+        The same on the samples that the models were trained on: the paper's "estimated predictive accuracy", which
+        is too high. Kept for comparison only.
+    estimator_ : classifier
+        The nominal classifier, trained on all samples.
+    altered_estimators_ : list of classifiers
+        The altered ones: class by class for the smallest beta, and so on up the ladders.
+    class_factors_ : ndarray of shape (n_altered, m)
+        What each altered classifier multiplied the weights of the classes by.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (p,)
+
+    See Also
+    --------
+    multiform.TriageClassifier : Accepts answers up to a threshold on `loyalty_score`, with a promise.
+    multiform.metrics.confusion_tensor : A confusion matrix for each loyalty type.
+
+    Notes
+    -----
+    How much a weight alters a model depends on how strongly the model is regularised: an altered model has the same
+    parameters as the nominal one. `beta` and `gamma` are multiplied with class weights that the estimator has of its own.
+
+    References
+    ----------
+    Fan, Chang, Kongguoluo: Quadratic Multiform Separation: A New Classification Model in Machine Learning, section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from multiform.loyalty import LoyaltyClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = LoyaltyClassifier(random_state=0).fit(X[:900], y[:900])
+    >>> loyalty = model.predict_loyalty(X[900:])
+    >>> right = model.predict(X[900:]) == y[900:]
+    >>> bool(right[loyalty == "strong"].mean() > right[loyalty != "strong"].mean())
+    True
+    >>> model.loyalty_table_.levels
+    ('strong', 'normal', 'weak')
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "beta": [Real, "array-like"],  # Alterations checks what they hold
+        "gamma": [Real, "array-like"],
+        "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), "cv_object"],
+        "altered_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        beta: Any = 0.05,
+        gamma: Any = 20.0,
+        cv: Any = "auto",
+        altered_iter: int | str = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.beta = beta
+        self.gamma = gamma
+        self.cv = cv
+        self.altered_iter = altered_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LoyaltyClassifier:
+        """Train the nominal and the altered classifiers, and estimate what the loyalty types are worth.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, p)
+            What the estimator takes.
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), default=None
+            0 means removed. The tables count samples by their weight.
+        """
+        before = dict(vars(self))
+        try:
+            fitted = self._fit(X, y, sample_weight)
+        except BaseException:  # nothing half-fitted
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self.__dict__.update(fitted)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
+        Alterations.of(self.beta, self.gamma, n_classes=3)  # refuses a wrong ladder before anything is trained
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        estimator = self._unfitted(seed)
+        samples = self._check_samples(estimator, X, y, sample_weight)
+        if self.cv == "auto" or isinstance(self.cv, Integral):
+            splits = balanced_splits(self.cv, samples.X, samples.target, seed)
+        else:
+            splits = given_splits(self.cv, X, samples.all_labels, samples.used)
+        refuse_bare_folds(splits, samples.target)
+
+        alterations = Alterations.of(self.beta, self.gamma, len(samples.classes))
+        committees = self._trainer(estimator, samples, alterations).committees([None, *(train for train, _ in splits)])
+        whole = next(committees)
+        verdicts = [
+            committee.verdict(_safe_indexing(samples.X, test))
+            for (_, test), committee in zip(splits, committees, strict=True)
+        ]
+        judged = np.concatenate([test for _, test in splits])
+        return self._conclude(whole, samples, judged, Verdict.pooled(verdicts))
+
+    def _unfitted(self, seed: int) -> Any:
+        """The classifier to train, of which every model is a copy."""
+        if self.estimator is None:
+            return QMSClassifier(n_jobs=self.n_jobs, random_state=seed)
+        if not is_classifier(self.estimator):
+            raise ValueError(f"estimator of LoyaltyClassifier must be a classifier; got {self.estimator!r}.")
+        return clone(self.estimator)
+
+    def _check_samples(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Samples:
+        """QMS reads a checked matrix; any other estimator checks X itself, as it is the one to know."""
+        if isinstance(estimator, QMSClassifier):
+            checked, target, classes, weight = check_training_data(self, X, y, sample_weight)
+            used = _used(sample_weight, len(target))
+            return _Samples(checked, target, classes, weight, used, np.asarray(y))
+        if y is None:
+            raise ValueError("LoyaltyClassifier requires y to be passed, but the target y is None. Give the labels.")
+        X, y = indexable(X, _check_y(y, estimator=self))
+        check_classification_targets(y)
+        weight = None
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        refuse_weightless(estimator, weight is not None)
+        used = _used(weight, len(y))
+        all_labels = y
+        if not used.all():
+            rows = np.flatnonzero(used)
+            X, y, weight = _safe_indexing(X, rows), y[rows], None if weight is None else weight[rows]
+        classes, target = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                "LoyaltyClassifier needs samples of at least 2 classes in y, of positive weight; "
+                f"got {len(classes)} class, n_samples={len(y)}."
+            )
+        return _Samples(X, target.ravel(), classes, weight, used, all_labels)
+
+    def _trainer(
+        self, estimator: Any, samples: _Samples, alterations: Alterations
+    ) -> QuadraticTrainer | WeightedTrainer:
+        X, target, classes, weight = samples[:4]
+        if type(estimator) is QMSClassifier and not estimator.early_stopping:
+            return QuadraticTrainer(estimator, X, target, classes, weight, alterations, self.altered_iter)
+        n_jobs = None if self.estimator is None else self.n_jobs
+        return WeightedTrainer(estimator, X, classes[target], target, classes, weight, alterations, n_jobs)
+
+    def _conclude(self, whole: Committee, samples: _Samples, judged: Rows, unseen: Verdict) -> dict[str, Any]:
+        """The fitted attributes; `unseen` is the verdict of the fold models on the samples `judged`."""
+        target, weight = samples.target, samples.weight
+        levels, nominal = whole.alterations.levels, whole.nominal
+        true, judged_weight = target[judged], None if weight is None else weight[judged]
+
+        def table(true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:
+            return loyalty_table(
+                true, verdict.nominal, np.array(levels)[verdict.level], levels=levels, sample_weight=weight
+            )
+
+        if isinstance(nominal, QMSClassifier):
+            if nominal.calibrate:  # on more samples than it could hold out itself
+                nominal.temperature_ = fit_temperature(unseen.nominal_scores, true, judged_weight)
+            if hasattr(self, "feature_names_in_"):
+                for model in (nominal, *whole.altered):
+                    model.feature_names_in_ = self.feature_names_in_
+        names = ("n_features_in_", "feature_names_in_")
+        learnt = {name: getattr(nominal, name) for name in names if hasattr(nominal, name)}
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        chance = ChanceOfBeingRight(len(levels), len(whole.classes))
+        return learnt | {
+            "classes_": whole.classes,
+            "levels_": levels,
+            "loyalty_table_": table(true, unseen, judged_weight),
+            "training_table_": table(target, whole.verdict(samples.X), weight),
+            "estimator_": nominal,
+            "altered_estimators_": whole.altered,
+            "class_factors_": whole.alterations.factors,
+            "_committee": whole,
+            "_chance": chance.fit(unseen, unseen.nominal == true, judged_weight),
+        }
+
+    # --------------------------------------------------------------------------------------------- predicting
+
+    def assess(self, X: Any) -> Assessment:
+        """Answer, loyalty type and score of every sample, asking each model once.
+
+        Returns
+        -------
+        assessment : Assessment
+            `label`, `loyalty` and `score`, each of shape (n,): what `predict`, `predict_loyalty` and
+            `loyalty_score` give.
+        """
+        verdict = self._verdict(X)
+        loyalty = np.array(self.levels_)[verdict.level]
+        return Assessment(self.classes_[verdict.nominal], loyalty, self._chance(verdict))
+
+    def predict_loyalty(self, X: Any) -> npt.NDArray[np.str_]:
+        """The loyalty type of every sample, one of `levels_`: shape (n,)."""
+        verdict = self._verdict(X)
+        return np.array(self.levels_)[verdict.level]
+
+    def loyalty_score(self, X: Any) -> npt.NDArray[np.float64]:
+        """The estimated chance that the answer is right: shape (n,).
+
+        A logistic regression on what all models say together: the averaged scores (``-log f`` of QMS), how many models
+        agree, the loyalty type and the predicted class, fitted on samples that the models did not see.
+        """
+        verdict = self._verdict(X)
+        return self._chance(verdict)
+
+    def predict(self, X: Any) -> Array:
+        """The nominal classifier's answers."""
+        check_is_fitted(self, "classes_")
+        return np.asarray(self.estimator_.predict(X))
+
+    @_nominal_has("predict_proba")
+    def predict_proba(self, X: Any) -> Array:
+        """The nominal classifier's chances: shape (n, m).
+
+        `loyalty_score` says more of the predicted class, as it listens to all models.
+        """
+        check_is_fitted(self, "classes_")
+        return np.asarray(self.estimator_.predict_proba(X))
+
+    @_nominal_has("predict_log_proba")
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of `predict_proba`."""
+        check_is_fitted(self, "classes_")
+        return np.asarray(self.estimator_.predict_log_proba(X))
+
+    @_nominal_has("decision_function")
+    def decision_function(self, X: Any) -> Array:
+        """The nominal classifier's decision values: ``-log f`` of QMS."""
+        check_is_fitted(self, "classes_")
+        return np.asarray(self.estimator_.decision_function(X))
+
+    def _verdict(self, X: Any) -> Verdict:
+        check_is_fitted(self, "classes_")
+        if isinstance(self.estimator_, QMSClassifier):
+            X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+        return self._committee.verdict(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(QMSClassifier() if self.estimator is None else self.estimator)
+        tags.input_tags = inner.input_tags
+        if inner.classifier_tags is not None:
+            tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
+
+
+class _Samples(NamedTuple):
+    """The training data without samples of weight 0, and which of all samples these are."""
+
+    X: Any
+    target: Array
+    classes: Array
+    weight: Array | None
+    used: npt.NDArray[np.bool_]
+    all_labels: Array
+
+
+def _used(sample_weight: Any, n: int) -> npt.NDArray[np.bool_]:
+    return np.ones(n, dtype=bool) if sample_weight is None else np.asarray(sample_weight) > 0

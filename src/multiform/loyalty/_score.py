@@ -1,0 +1,67 @@
+"""The chance that the nominal classifier's answer is right, learnt on samples that the models did not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from multiform.loyalty._committee import Verdict
+
+__all__ = ["ChanceOfBeingRight"]
+
+Doubles = npt.NDArray[np.float64]
+MOST_GAPS = 9
+
+
+class ChanceOfBeingRight:
+    """Logistic regression of "the answer is right" on what the models say together.
+
+    Its inputs are the gaps between the averaged score of the predicted class and those of the other classes, nearest
+    first; the share of models that agree; the loyalty type; and the predicted class, with a slope of its own for
+    the nearest gap, since the same gap means more for one class than for another.
+
+    Parameters
+    ----------
+    n_levels, n_classes : int
+    """
+
+    def __init__(self, n_levels: int, n_classes: int) -> None:
+        self.n_levels, self.n_classes = n_levels, n_classes
+
+    def fit(
+        self, verdict: Verdict, right: npt.NDArray[np.bool_], weight: npt.NDArray[Any] | None
+    ) -> ChanceOfBeingRight:
+        """Learn from unseen samples whether the answer was right.
+
+        Each sample counts as mostly right or mostly wrong (Platt 1999), so that a set without a mistake does not promise
+        that there never will be one.
+        """
+        n = len(right)
+        share = np.ones(n) if weight is None else weight * (n / weight.sum())
+        n_right, n_wrong = share[right].sum(), share[~right].sum()
+        chance = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
+        inputs = np.tile(self._inputs(verdict), (2, 1))
+        outcome = np.repeat([1, 0], n)
+        self._model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        halves = np.concatenate([share * chance, share * (1 - chance)])
+        self._model.fit(inputs, outcome, standardscaler__sample_weight=halves, logisticregression__sample_weight=halves)
+        return self
+
+    def __call__(self, verdict: Verdict) -> Doubles:
+        """The estimated chance of each answer: shape (n,)."""
+        return np.asarray(self._model.predict_proba(self._inputs(verdict))[:, 1])
+
+    def _inputs(self, verdict: Verdict) -> Doubles:
+        n = len(verdict.nominal)
+        own = verdict.mean_scores[np.arange(n), verdict.nominal]
+        others = np.ones((n, self.n_classes), dtype=bool)
+        others[np.arange(n), verdict.nominal] = False
+        gaps = np.sort(own[:, None] - verdict.mean_scores[others].reshape(n, -1), axis=1)
+        level = np.eye(self.n_levels)[verdict.level]
+        predicted = np.eye(self.n_classes)[verdict.nominal]
+        return np.column_stack([gaps[:, :MOST_GAPS], verdict.agreement, level, predicted, predicted * gaps[:, :1]])

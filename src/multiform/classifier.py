@@ -722,7 +722,7 @@ def _member_values(
     X: Any, components: Doubles, offsets: Doubles, center: Doubles, scale: Doubles, n_jobs: int | None
 ) -> Array:
     # Rows that are 0 for every class add a constant; no need to multiply by them.
-    used = components.any(axis=(0, 2))
+    used = np.asarray(components.any(axis=(0, 2)))
     used[0] = True  # one row stays, also when no column varies
     constant = (offsets[:, ~used] ** 2).sum(axis=1)
     components, offsets = components[:, used], offsets[:, used]

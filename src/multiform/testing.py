@@ -11,7 +11,7 @@ nothing and raises AssertionError, saying what differs.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -128,10 +128,10 @@ def sample_problem(
     center = X.mean(axis=0).astype(np.float32)
     center[0] = 0  # a column whose zeros stay zeros can be skipped
     scale = np.maximum(X.std(axis=0), 0.5).astype(np.float32)
-    stored = {
+    stored: dict[str, Callable[[], Any]] = {
         "uint8": lambda: X,
         "float32": lambda: X.astype(np.float32),
-        "csr": lambda: scipy.sparse.csr_matrix(X.astype(np.float32)),
+        "csr": lambda: scipy.sparse.csr_array(X.astype(np.float32)),
     }
     if storage not in stored:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}; got {storage!r}.")

@@ -4,8 +4,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multiform import QMSClassifier
 
-# As for SGDClassifier, HistGradientBoostingClassifier and LogisticRegression in scikit-learn's own suite. For a stochastic
-# solver in float32 weighting and repeating agree statistically (test_sample_weight.py), not to 1e-7.
+# As for SGDClassifier and HistGradientBoostingClassifier in scikit-learn's own suite: for a stochastic solver in
+# float32 weighting and repeating agree statistically (test_weights.py), not to 1e-7.
 STOCHASTIC = {
     f"check_sample_weight_equivalence_on_{kind}_data": "stochastic minibatches, equal in distribution only"
     for kind in ("dense", "sparse")

@@ -63,7 +63,7 @@ def test_fast_cpm_starts_faster_on_small_data(load):
 
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
 def test_row_synchronous_sweeps_alone_cost_nothing(load):
-    """The same number of sweeps over all samples, classes side by side or one after the other: the same loss within 1 %."""
+    """As many sweeps over all samples, classes side by side or one after the other: the same loss within 1 %."""
     problem = standardised(*load(return_X_y=True))
     batch = plain_batch(problem)
     for n_sweeps in (1, 2, 4):

@@ -165,7 +165,7 @@ def test_the_core_refuses_bad_rows():
 
 def test_unknown_kernel(monkeypatch):
     monkeypatch.setenv("MULTIFORM_KERNEL", "mmx")
-    with pytest.raises(ValueError, match="MULTIFORM_KERNEL must be one of auto, reference.*got 'mmx'"):
+    with pytest.raises(ValueError, match=r"MULTIFORM_KERNEL must be one of auto, reference.*got 'mmx'"):
         kernel_name()
 
 

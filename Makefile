@@ -1,0 +1,88 @@
+# `make demo` and `make test` do everything on a fresh machine with Python 3.11+ and a C++20 compiler.
+# Each target makes what it needs: a virtual environment, the package built and installed in it. Nothing outside this
+# folder is touched, and what is up to date is not made again.
+
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(shell \
+    $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
+OLDEST_PYTHON ?= python3.11
+JOBS ?= 2
+
+BIN := .venv/bin
+OLDEST := .venv-oldest/bin
+SANITIZED := build/sanitize
+SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so' ! -path '*/__pycache__/*')
+CORE := $(wildcard src/multiform/core/*)
+PYTEST := python -m pytest -q -n $(JOBS)
+
+.PHONY: help demo test test-all test-oldest lint format stubs sanitize clean
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
+
+demo: .venv/installed  ## fit on embedded data: a table here, a plot under demo-output/
+	$(BIN)/python -m multiform.demo
+
+test: .venv/installed  ## the fast tests and all examples, against the installed package
+	$(BIN)/$(PYTEST) --pyargs multiform tests
+
+test-all: .venv/installed  ## the slow tests too: statistics, every kernel with every number of threads
+	$(BIN)/$(PYTEST) --pyargs multiform tests -m ""
+
+test-oldest: .venv-oldest/installed  ## the fast tests with the oldest supported NumPy and scikit-learn
+	$(OLDEST)/$(PYTEST) --pyargs multiform tests
+
+lint: .venv/lint  ## ruff, mypy --strict, clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src/multiform
+	$(BIN)/clang-format --dry-run -Werror $(CORE)
+
+format: .venv/lint  ## put all sources into the agreed form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CORE)
+
+stubs: .venv/installed .venv/tools .venv/lint  ## write src/multiform/_core.pyi from the compiled core
+	$(BIN)/python -m nanobind.stubgen -q -m multiform._core -o src/multiform/_core.pyi
+	sed -E -i.bak -e 's/-> tuple: /-> tuple[int, int]: /' \
+	    -e 's/Annotated\[(NDArray\[[a-z0-9.]+\]), dict\(shape=\([^)]*\)[^)]*\)\]/\1/g' src/multiform/_core.pyi
+	rm src/multiform/_core.pyi.bak
+	$(BIN)/ruff check -q --fix --ignore E501 src/multiform/_core.pyi
+	$(BIN)/ruff format -q src/multiform/_core.pyi
+
+# The sanitized core stands beside a copy of the Python files, and the tests of the solvers run on that copy.
+sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour sanitizers over the core
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	    -DMULTIFORM_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(SANITIZED)
+	rm -rf $(SANITIZED)/package && mkdir -p $(SANITIZED)/package
+	cp -r src/multiform $(SANITIZED)/package/ && rm -f $(SANITIZED)/package/multiform/*.so
+	cp $(SANITIZED)/_core*.so $(SANITIZED)/package/multiform/
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(SANITIZED)/package \
+	    $(BIN)/python -m pytest -q -p no:cacheprovider tests/solvers
+
+clean:  ## remove what the targets above have made
+	rm -rf .venv .venv-oldest build demo-output .pytest_cache .mypy_cache .ruff_cache
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "make needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python $(SOURCES)
+	$(BIN)/python -m pip install -q ".[test,plots]"
+	touch $@
+
+.venv/lint: .venv/installed
+	$(BIN)/python -m pip install -q "ruff>=0.14" "mypy>=1.15" "clang-format>=18"
+	touch $@
+
+.venv/tools: .venv/bin/python
+	$(BIN)/python -m pip install -q "nanobind>=2.4" cmake ninja
+	touch $@
+
+.venv-oldest/bin/python:
+	$(OLDEST_PYTHON) -m venv .venv-oldest
+
+.venv-oldest/installed: .venv-oldest/bin/python $(SOURCES)
+	$(OLDEST)/python -m pip install -q ".[test,plots]" "scikit-learn==1.6.*" "numpy==1.26.*" "scipy==1.13.*" "pandas==2.2.*"
+	touch $@

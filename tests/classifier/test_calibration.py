@@ -1,0 +1,91 @@
+"""Chances that mean what they say, fitted on samples the model did not see."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_blobs
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+
+from multiform import QMSClassifier
+from multiform.calibration import fit_temperature, log_scores, probabilities
+
+
+def overlapping(n, seed=0):
+    X, y = make_blobs(n + 5000, n_features=6, centers=3, cluster_std=6.0, random_state=seed)
+    return train_test_split(X, y, train_size=n, random_state=seed)
+
+
+def calibration_error(chances, y, n_bins=10):
+    """Expected calibration error: |accuracy - confidence| in bins of confidence, weighted by their share."""
+    confidence, right = chances.max(axis=1), chances.argmax(axis=1) == y
+    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
+    return sum(
+        (bins == b).mean() * abs(right[bins == b].mean() - confidence[bins == b].mean()) for b in np.unique(bins)
+    )
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm"])
+@pytest.mark.parametrize("n", [300, 3000, 21_000])
+def test_chances_on_unseen_samples(n, solver):
+    """Four models below 400 samples, one from there on, a held-out part from 20,000: calibrated in each way."""
+    X, X_test, y, y_test = overlapping(n)
+    model = QMSClassifier(solver=solver, random_state=0).fit(X, y)
+    chances = model.predict_proba(X_test)
+    np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(chances.argmax(axis=1), model.predict(X_test))
+    plain = probabilities(log_scores(model.member_values(X_test)), 1.0)
+    assert log_loss(y_test, chances) < log_loss(y_test, plain)
+    assert calibration_error(chances, y_test) < (0.08 if n == 300 else 0.04)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_without_calibration(blobs, early_stopping):
+    X, y = blobs
+    model = QMSClassifier(calibrate=False, early_stopping=early_stopping, random_state=0).fit(X, y)
+    assert model.temperature_ == 1.0
+    f = model.member_values(X)
+    np.testing.assert_allclose(model.predict_proba(X), (1 / f) / (1 / f).sum(axis=1, keepdims=True), rtol=1e-6)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+
+
+def test_calibration_does_not_change_the_model_of_a_small_set(blobs):
+    X, y = blobs
+    model = QMSClassifier(random_state=0).fit(X, y)
+    plain = clone(model).set_params(calibrate=False).fit(X, y)
+    np.testing.assert_array_equal(model.components_, plain.components_)
+    assert model.temperature_ != 1.0
+
+
+def test_temperature_on_a_validation_part():
+    X, X_test, y, y_test = overlapping(2000)
+    model = QMSClassifier(early_stopping=True, random_state=0).fit(X, y)
+    plain = probabilities(log_scores(model.member_values(X_test)), 1.0)
+    assert log_loss(y_test, model.predict_proba(X_test)) < log_loss(y_test, plain)
+
+
+@pytest.mark.parametrize("temperature", [0.2, 1.0, 5.0])
+def test_the_temperature_is_found(temperature):
+    random = np.random.default_rng(0)
+    scores = random.normal(size=(20_000, 4))
+    chances = probabilities(scores, temperature)
+    target = (random.random((20_000, 1)) > chances.cumsum(axis=1)).sum(axis=1)
+    assert fit_temperature(scores, target) == pytest.approx(temperature, rel=0.1)
+    weight = random.integers(0, 3, 20_000)
+    repeated = fit_temperature(np.repeat(scores, weight, axis=0), np.repeat(target, weight))
+    assert fit_temperature(scores, target, weight) == pytest.approx(repeated, rel=1e-6)
+
+
+def test_perfect_separation_is_not_certainty():
+    """Ten samples, all right: the chance of an error is not 0."""
+    scores = np.repeat(np.array([[1.0, -1.0], [-1.0, 1.0]]), 5, axis=0)
+    temperature = fit_temperature(scores, np.repeat([0, 1], 5))
+    assert 0.8 < probabilities(scores, temperature).max() < 0.99
+
+
+def test_scores_that_are_all_wrong_or_all_equal():
+    scores = np.repeat(np.array([[1.0, -1.0], [-1.0, 1.0]]), 50, axis=0)
+    assert probabilities(scores, fit_temperature(scores, np.repeat([1, 0], 50))).max() < 0.52
+    np.testing.assert_allclose(
+        probabilities(np.zeros((4, 2)), fit_temperature(np.zeros((4, 2)), np.zeros(4, int))), 0.5
+    )

@@ -192,7 +192,8 @@ class TrainingState(Protocol):
 class Solver(Protocol):
     """How separators are found."""
 
-    n_passes: int
+    @property
+    def n_passes(self) -> int: ...
 
     def begin(self, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> TrainingState: ...
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,10 +18,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multiform.calibration import fit_temperature, log_scores, probabilities
-from multiform.compat import CallbackSupportMixin, PassCallbacks
+from multiform.compat import CallbackSupportMixin
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
 from multiform.inputs import ACCEPTED, TrainingInput, as_rows, content_folds, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
+from multiform.monitor import Monitor, Validation
 from multiform.runtime import effective_threads, single_threaded_blas
 from multiform.solvers import (
     AdamSolver,
@@ -33,6 +33,7 @@ from multiform.solvers import (
     TrainingState,
     from_user_units,
     member_values,
+    merge,
     solve,
     to_user_units,
     with_noise_row,
@@ -70,6 +71,9 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features (``p
         + 1`` rows
         are all that a nonnegative quadratic needs) or the model would pass 40 million coefficients.
+    n_models : int, default=1
+        Models trained beside each other from different seeds and merged into one, whose member functions are the means
+        of theirs: ``n_models * q`` rows. Steadier and a little more accurate, for so many times the work.
     alpha : float in [0, 1), default=0.5
         A pair with ``f_y / f_j`` below alpha is separated well enough and left alone.
     noise : float, default=0.35
@@ -84,7 +88,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 5 passes, and more on small data,
         so that
-        Adam takes at least 500 steps; 8 sweeps.
+        Adam takes at least 500 steps; 10 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
@@ -121,13 +125,13 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     ----------
     classes_ : ndarray of shape (m,)
     components_ : ndarray of shape (m, q, p)
-        ``A_k``, in the user's units. With noise there is one row more than `n_components`: ``A_k`` is 0 there, and
+        ``A_k``, in the user's units. With noise there is one row more than was trained: ``A_k`` is 0 there, and
         the offset
         is what the noise adds to ``f_k``.
     offsets_ : ndarray of shape (m, q)
         ``b_k``, in the user's units.
     n_components_ : int
-        The rows that were trained.
+        q, the rows of each model.
     temperature_ : float
         Of `predict_proba`.
     n_iter_ : int
@@ -157,6 +161,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_models": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="left")],
         "noise": [Interval(Real, 0, None, closed="left")],
         "solver": [StrOptions({"adam", "cpm", "cpm-literal"})],
@@ -180,6 +185,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         self,
         n_components: int | str = "auto",
         *,
+        n_models: int = 1,
         alpha: float = 0.5,
         noise: float = 0.35,
         solver: str = "adam",
@@ -199,6 +205,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
+        self.n_models = n_models
         self.alpha = alpha
         self.noise = noise
         self.solver = solver
@@ -268,28 +275,50 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         masks = self._member_masks(X, target, held_out, seed)
         sample_weights = _masked_weights(masks, weight)
         start = self._start(classes, n_components, data)
+        n_models, n_members = self.n_models, self.n_models * len(masks)
         batch = ModelBatch(
             n_components=n_components,
             alpha=float(self.alpha),
-            class_weight=np.repeat(of_mean_one(class_weights, weight)[None, :], len(masks), axis=0),
-            noise=np.full(len(masks), self.noise, dtype=np.float32),
-            seed=np.full(len(masks), seed, dtype=np.uint64),
-            sample_weight=sample_weights,
-            start=None if start is None else [start] * len(masks),
+            class_weight=np.repeat(of_mean_one(class_weights, weight)[None, :], n_members, axis=0),
+            noise=np.full(n_members, self.noise, dtype=np.float32),
+            seed=np.tile(np.arange(seed, seed + n_models, dtype=np.uint64), len(masks)),
+            sample_weight=None if sample_weights is None else np.repeat(sample_weights, n_models, axis=0),
+            start=None if start is None else start * len(masks),
         )
+
+        def merged(state: TrainingState, which: int = 0) -> npt.NDArray[np.float32]:
+            """The model itself, or one of those that calibrate it."""
+            return merge(problem, state.weights[which * n_models : (which + 1) * n_models], self.noise)
+
+        def fitted_now(state: TrainingState) -> dict[str, Any]:
+            fitted = self._fitted_attributes(merged(state), data, classes)
+            return fitted | {"temperature_": 1.0, "n_iter_": state.passes, "n_features_in_": self.n_features_in_}
+
+        def correct(state: TrainingState) -> npt.NDArray[np.bool_]:
+            assert validation is not None
+            return np.asarray(self._values(validation.X, merged(state), data).argmin(axis=1) == validation.target)
+
         solver = self._solver(n_train, n_components)
-        monitor = _Monitor(self, solver.n_passes, validation, data, classes)
+        monitor = Monitor(self, solver.n_passes, validation, correct, merged, fitted_now)
         state = solve(problem, batch, solver, n_jobs=self.n_jobs, after_pass=monitor if monitor.needed else None)
 
-        weights = state.weights[0] if monitor.best is None else monitor.best
+        weights = merged(state) if monitor.best is None else monitor.best
         fitted = self._fitted_attributes(weights, data, classes)
         fitted.update(n_iter_=state.passes, loss_curve_=state.losses[0])
-        fitted["temperature_"] = self._temperature(problem, state, weights, data, masks, weight, validation)
+        if not self.calibrate:
+            fitted["temperature_"] = 1.0
+        elif validation is not None:
+            scores = log_scores(self._values(validation.X, weights, data))
+            fitted["temperature_"] = fit_temperature(scores, validation.target)
+        else:
+            unseen = {i: np.flatnonzero(~mask) for i, mask in enumerate(masks) if mask is not None}
+            models = {i: weights if i == 0 else merged(state, i) for i in unseen}
+            fitted["temperature_"] = self._unseen_temperature(problem, models, unseen, weight)
         if self.early_stopping:
             fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
         self.__dict__.update(fitted)
         self.__dict__.pop("_moments", None)
-        monitor.close(fitted)
+        monitor.close(fitted | {"n_features_in_": self.n_features_in_})
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -312,6 +341,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
+        if self.n_models != 1:
+            raise ValueError(f"partial_fit of QMSClassifier needs n_models=1; got {self.n_models}.")
         first_call = not hasattr(self, "components_")
         if first_call and classes is None:
             raise ValueError("classes must be given on the first call of partial_fit of QMSClassifier.")
@@ -438,6 +469,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             components_=A,
             offsets_=b,
             n_components_=A.shape[1],
+            _n_trained=A.shape[1],
             temperature_=float(temperature),
             n_features_in_=width,
             n_iter_=0,
@@ -497,14 +529,14 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         seed: int,
         X_val: Any,
         y_val: Any,
-    ) -> tuple[npt.NDArray[np.intp] | None, _Validation | None]:
+    ) -> tuple[npt.NDArray[np.intp] | None, Validation | None]:
         """Samples that the model must not see, and the validation set, where there is one."""
         if X_val is not None:
             X_val, y_val = validate_data(self, X_val, y_val, accept_sparse="csr", dtype=ACCEPTED, reset=False)
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val of QMSClassifier holds a class that y does not have.")
             held_target = np.searchsorted(classes, y_val).astype(np.int32)
-            return None, _Validation(X_val, held_target, class_weights[held_target])
+            return None, Validation(X_val, held_target, class_weights[held_target])
         if not self.early_stopping:
             return None, None
         counts = np.bincount(target, minlength=len(classes))
@@ -516,7 +548,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         )
         held_out = np.sort(held_out)
         share = class_weights[target[held_out]] * (1 if weight is None else weight[held_out])
-        return held_out, _Validation(X[held_out], target[held_out], share)
+        return held_out, Validation(X[held_out], target[held_out], share)
 
     def _member_masks(
         self, X: Any, target: Array, held_out: npt.NDArray[np.intp] | None, seed: int
@@ -541,48 +573,46 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         complete = [mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all()]
         return [None, *complete]
 
-    def _temperature(
+    def _unseen_temperature(
         self,
         problem: TrainingProblem,
-        state: TrainingState,
-        weights: Array,
-        data: TrainingInput,
-        masks: list[npt.NDArray[np.bool_] | None],
+        models: dict[int, npt.NDArray[np.float32]],
+        unseen: dict[int, npt.NDArray[np.intp]],
         weight: Array | None,
-        validation: _Validation | None,
     ) -> float:
-        if not self.calibrate:
+        """The temperature on the samples that each model did not see; 1 when no class could spare a sample."""
+        if not models:
             return 1.0
-        if validation is not None:
-            f = self._values(validation.X, weights, data)
-            return fit_temperature(log_scores(f), validation.target)
-        scores, targets, shares = [], [], []
-        for mask, member in zip(masks, state.weights, strict=True):
-            if mask is None:
-                continue
-            unseen = np.flatnonzero(~mask)
-            separators = with_noise_row(member, self.noise)
-            f = member_values(problem.X[unseen], separators, problem.center, problem.scale, n_jobs=self.n_jobs)
-            scores.append(log_scores(f))
-            targets.append(problem.target[unseen])
-            shares.append(np.ones(len(unseen)) if weight is None else weight[unseen])
-        if not scores:  # no class could spare a sample
-            return 1.0
-        return fit_temperature(np.concatenate(scores), np.concatenate(targets), np.concatenate(shares))
+        f = [
+            member_values(
+                problem.X[unseen[i]],
+                with_noise_row(model, self.noise),
+                problem.center,
+                problem.scale,
+                n_jobs=self.n_jobs,
+            )
+            for i, model in models.items()
+        ]
+        samples = np.concatenate(list(unseen.values()))
+        share = None if weight is None else weight[samples]
+        return fit_temperature(log_scores(np.concatenate(f)), problem.target[samples], share)
 
-    def _start(self, classes: Array, n_components: int, data: TrainingInput) -> npt.NDArray[np.float32] | None:
+    def _start(self, classes: Array, n_components: int, data: TrainingInput) -> list[npt.NDArray[np.float32]] | None:
+        """Where each of the models starts: at the last fit, with `warm_start`."""
         if not (self.warm_start and hasattr(self, "components_")):
             return None
         if not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start of QMSClassifier needs the classes of the last fit, {self.classes_!r}; got {classes!r}."
             )
-        before, now = (self.n_components_, self.components_.shape[2]), (n_components, len(data.center))
+        before = (self._n_trained // self.n_components_, self.n_components_, self.components_.shape[2])
+        now = (self.n_models, n_components, len(data.center))
         if before != now:
             raise ValueError(
-                f"warm_start of QMSClassifier needs the n_components and features of the last fit, {before}; got {now}."
+                "warm_start of QMSClassifier needs the n_models, n_components and features of the last fit, "
+                f"{before}; got {now}."
             )
-        return self._trained_rows(data)
+        return [np.ascontiguousarray(part) for part in np.split(self._trained_rows(data), self.n_models, axis=1)]
 
     def _fitted_attributes(self, weights: Array, data: TrainingInput, classes: Array) -> dict[str, Any]:
         components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
@@ -590,14 +620,15 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             "classes_": classes,
             "components_": components,
             "offsets_": offsets,
-            "n_components_": weights.shape[1],
+            "n_components_": weights.shape[1] // self.n_models,
+            "_n_trained": weights.shape[1],
             "_center": data.center,
             "_scale": data.scale,
         }
 
     def _trained_rows(self, data: TrainingInput) -> npt.NDArray[np.float32]:
         """The separators to go on from, without the constant row that the noise has added."""
-        q = self.n_components_
+        q = self._n_trained
         return from_user_units(self.components_[:, :q], self.offsets_[:, :q], data.center, data.scale)
 
     def _values(self, X: Any, weights: Array, data: TrainingInput) -> Array:
@@ -640,84 +671,6 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         return tags
 
 
-class _Validation(NamedTuple):
-    """Held-out samples, weighted as the loss weights them."""
-
-    X: Any
-    target: Array
-    weight: Array
-
-
-class _Monitor:
-    """What happens after each pass: validation, callbacks, the line that `verbose` shows."""
-
-    def __init__(
-        self,
-        model: QMSClassifier,
-        n_passes: int,
-        validation: _Validation | None,
-        data: TrainingInput,
-        classes: Array,
-    ) -> None:
-        self._model, self._n_passes, self._validation, self._data = model, n_passes, validation, data
-        self._classes = classes
-        self._callbacks = PassCallbacks(model, n_passes)
-        self.scores: list[float] = []
-        self.best: Array | None = None
-        self._since_best = 0
-
-    @property
-    def needed(self) -> bool:
-        watched = self._validation is not None or bool(self._callbacks) or self._model.verbose > 0
-        return watched or self._model.solver != "adam"
-
-    def __call__(self, state: TrainingState) -> bool:
-        stop = False
-        if self._validation is not None:
-            stop = self._validate(state.weights[0])
-        elif self._model.solver != "adam":
-            stop = self._converged(state.losses[0])
-        if self._callbacks:
-            stop |= self._callbacks.pass_over(lambda: self._attributes(state))
-        if self._model.verbose:
-            self._show(state)
-        return stop
-
-    def _converged(self, losses: list[float]) -> bool:
-        """CPM: whether none of the last sweeps lowered the loss by more than a share `tol` of it."""
-        recent = losses[-1 - self._model.n_iter_no_change :]
-        return len(recent) > self._model.n_iter_no_change and bool(
-            recent[0] - min(recent) <= self._model.tol * abs(recent[0])
-        )
-
-    def _validate(self, weights: Array) -> bool:
-        assert self._validation is not None
-        held = self._validation
-        right = self._model._values(held.X, weights, self._data).argmin(axis=1) == held.target
-        score = float(np.average(right, weights=held.weight if held.weight.any() else None))
-        if self.best is None or score > max(self.scores):
-            self.best = weights.copy()
-        self._since_best = 0 if not self.scores or score > max(self.scores) + self._model.tol else self._since_best + 1
-        self.scores.append(score)
-        return self._since_best >= self._model.n_iter_no_change
-
-    def _attributes(self, state: TrainingState) -> dict[str, Any]:
-        fitted = self._model._fitted_attributes(state.weights[0], self._data, self._classes)
-        return fitted | {"temperature_": 1.0, "n_features_in_": self._model.n_features_in_, "n_iter_": state.passes}
-
-    def _show(self, state: TrainingState) -> None:
-        text = f"QMSClassifier: pass {state.passes}/{self._n_passes}, loss {state.losses[0][-1]:.4f}"
-        if self.scores:
-            text += f", validation accuracy {self.scores[-1]:.4f}"
-        sys.stderr.write(f"\r{text}")
-        sys.stderr.flush()
-
-    def close(self, fitted: dict[str, Any]) -> None:
-        if self._model.verbose:
-            sys.stderr.write("\n")
-        self._callbacks.close(lambda: fitted | {"n_features_in_": self._model.n_features_in_})
-
-
 def _member_values(
     X: Any, components: Doubles, offsets: Doubles, center: Doubles, scale: Doubles, n_jobs: int | None
 ) -> Array:
@@ -730,16 +683,16 @@ def _member_values(
     if rows is None:
         m, q, p = components.shape
         stacked = np.ascontiguousarray(components.reshape(m * q, p).T)
-        f = np.empty((len(X), m))
+        values = np.empty((len(X), m))
         chunk = max(1, 4_000_000 // max(m * q, 1))
         for begin in range(0, len(X), chunk):
             residual = X[begin : begin + chunk] @ stacked - offsets.reshape(-1)
             residual = residual.reshape(-1, m, q)
-            f[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
-        return f + constant
+            values[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
+        return np.asarray(values + constant)
     weights = from_user_units(components, offsets, center, scale)
     f = member_values(rows, weights, center.astype(np.float32), scale.astype(np.float32), n_jobs=n_jobs)
-    return f + constant.astype(np.float32)
+    return np.asarray(f + constant.astype(np.float32))
 
 
 def _all_but(n: int, held_out: Array) -> npt.NDArray[np.bool_]:

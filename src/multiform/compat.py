@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = ["CallbackSupportMixin", "PassCallbacks"]
+
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:  # scikit-learn < 1.9
@@ -29,12 +31,8 @@ class PassCallbacks:
         """Report one more pass; True when a callback asks to stop."""
         task = self._root.subcontext(task_name="pass")
         task.call_on_fit_task_begin(estimator=self._estimator)
-        return bool(
-            task.call_on_fit_task_end(estimator=self._estimator, reconstruction_attributes=fitted_attributes)
-        )
+        return bool(task.call_on_fit_task_end(estimator=self._estimator, reconstruction_attributes=fitted_attributes))
 
     def close(self, fitted_attributes: Any) -> None:
         if self._root is not None:
-            self._root.call_on_fit_task_end(
-                estimator=self._estimator, reconstruction_attributes=fitted_attributes
-            )
+            self._root.call_on_fit_task_end(estimator=self._estimator, reconstruction_attributes=fitted_attributes)

@@ -22,12 +22,12 @@ def auto_batch_size(n_samples: int) -> int:
 
 
 def auto_passes(n_samples: int, batch_size: int, solver: str) -> int:
-    """Adam: five passes, more where they would be fewer than LEAST_STEPS steps. CPM: eight sweeps.
+    """Adam: five passes, more where they would be fewer than LEAST_STEPS steps. CPM: ten sweeps.
 
     >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam"), auto_passes(500, 64, "cpm")
-    (5, 63, 8)
+    (5, 63, 10)
     """
     if solver != "adam":
-        return 8
+        return 10
     steps_a_pass = max(1, -(-n_samples // batch_size))
     return max(5, -(-LEAST_STEPS // steps_a_pass))

@@ -49,9 +49,7 @@ def as_rows(X: Any) -> Any | None:
     return None
 
 
-def prepare(
-    X: Any, scaling: str, weight: Floats | None, n_jobs: int | None, keep_zeros: bool = False
-) -> TrainingInput:
+def prepare(X: Any, scaling: str, weight: Floats | None, n_jobs: int | None, keep_zeros: bool = False) -> TrainingInput:
     """Choose center and scale, and make X readable.
 
     With `keep_zeros`, data with many zeros are not centred, so that a solver can skip them.
@@ -94,7 +92,7 @@ def _share_of_zeros(rows: Any) -> float:
     if scipy.sparse.issparse(rows):
         return 1 - float(rows.nnz) / float(np.prod(rows.shape))
     some = rows[:: max(1, len(rows) // 1000)]
-    return 1 - np.count_nonzero(some) / some.size
+    return float(1 - np.count_nonzero(some) / some.size)
 
 
 def _share_one_range(least: Doubles, most: Doubles, constant: npt.NDArray[np.bool_]) -> bool:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from multiform.runtime import effective_threads, kernel_name, sgemm, single_threaded_blas
 from multiform.solvers.adam import AdamSolver
 from multiform.solvers.cpm import CpmSolver
+from multiform.solvers.merging import merge
 from multiform.solvers.problem import (
     Floats,
     Ints,
@@ -47,6 +48,7 @@ __all__ = [
     "core_rows",
     "from_user_units",
     "member_values",
+    "merge",
     "solve",
     "to_user_units",
     "with_noise_row",

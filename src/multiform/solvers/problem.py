@@ -19,6 +19,7 @@ from multiform.runtime import kernel_name, sgemm
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
+AnyFloats = npt.NDArray[np.floating[Any]]
 
 __all__ = [
     "ModelBatch",
@@ -212,7 +213,7 @@ def with_noise_row(weights: Floats, noise: float) -> Floats:
 
 
 def to_user_units(
-    weights: Floats, center: Floats, scale: Floats, columns: Ints | None = None
+    weights: Floats, center: AnyFloats, scale: AnyFloats, columns: Ints | None = None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """A_k and b_k for x as the user has it: A' = A / scale, b' = b + A' center."""
     scaled = weights[:, :, :-1].astype(np.float64)
@@ -225,7 +226,7 @@ def to_user_units(
 
 
 def from_user_units(
-    components: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64], center: Floats, scale: Floats
+    components: npt.NDArray[np.float64], offsets: npt.NDArray[np.float64], center: AnyFloats, scale: AnyFloats
 ) -> Floats:
     """The inverse of `to_user_units`."""
     weights = np.empty((*components.shape[:2], components.shape[2] + 1), dtype=np.float32)

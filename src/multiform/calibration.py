@@ -21,7 +21,7 @@ MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 def log_scores(f: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """-log f; a sample that a separator meets exactly (f = 0) gets the largest finite score of its type."""
     f = np.asarray(f)
-    return -np.log(np.maximum(f, np.finfo(f.dtype).tiny))
+    return np.asarray(-np.log(np.maximum(f, np.finfo(f.dtype).tiny)))
 
 
 def probabilities(scores: npt.NDArray[Any], temperature: float) -> npt.NDArray[Any]:

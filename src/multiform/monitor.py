@@ -77,9 +77,9 @@ class Monitor:
     def _converged(self, losses: list[float]) -> bool:
         """CPM: whether none of the last sweeps lowered the loss by more than a share `tol` of it."""
         recent = losses[-1 - self._model.n_iter_no_change :]
-        return len(recent) > self._model.n_iter_no_change and bool(
-            recent[0] - min(recent) <= self._model.tol * abs(recent[0])
-        )
+        if len(recent) <= self._model.n_iter_no_change:
+            return False
+        return recent[0] - min(recent) <= float(self._model.tol) * abs(recent[0])
 
     def _validate(self, state: TrainingState, validation: Validation) -> bool:
         share = validation.weight if validation.weight.any() else None

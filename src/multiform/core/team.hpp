@@ -45,11 +45,20 @@ class Team {
         round_.notify_all();
         take(0);
         for (int spins = 0; busy_.load(std::memory_order_acquire) != 0; ++spins)
-            if (spins > kSpins) std::this_thread::yield();
+            spins < kSpins ? relax() : std::this_thread::yield();
     }
 
    private:
-    static constexpr int kSpins = 4096;
+    // Tens of microseconds: longer than the wait for a colleague within a step, shorter than anything a user notices.
+    static constexpr int kSpins = 2000;
+
+    static void relax() {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        asm volatile("yield");
+#endif
+    }
 
     void take(int thread) {
         for (int64_t index; (index = next_.fetch_add(1, std::memory_order_relaxed)) < n_tasks_;)
@@ -59,8 +68,7 @@ class Team {
     void work(int id) {
         uint32_t seen = 0;
         while (true) {
-            for (int spins = 0; round_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) {
-            }
+            for (int spins = 0; round_.load(std::memory_order_acquire) == seen && spins < kSpins; ++spins) relax();
             round_.wait(seen, std::memory_order_acquire);
             seen = round_.load(std::memory_order_acquire);
             if (leaving_.load()) return;

@@ -129,7 +129,8 @@ class ModelBatch:
     def member_weight(self, member: int) -> Floats | None:
         if self.sample_weight is None or self.sample_weight.ndim == 1:
             return self.sample_weight
-        return self.sample_weight[member]
+        weight: Floats = self.sample_weight[member]
+        return weight
 
     def member_columns(self, member: int) -> Ints | None:
         return None if self.columns is None else self.columns[member]
@@ -156,7 +157,7 @@ class ModelBatch:
         return weights
 
 
-MOST_FOR_MEANS = 4096
+MOST_FOR_MEANS = 2048
 
 
 def class_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Floats:

@@ -82,7 +82,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         5, and 3 from 20,000 samples on. The time of `fit` grows with it: k folds cost about k - 1 times the models
         themselves.
     altered_iter : int or "auto", default="auto"
-        Passes of an altered QMS model, which starts from the nominal. "auto": a third of the nominal's.
+        Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
+        them from 20,000 samples on.
     n_jobs : int, default=None
         Threads of the default QMSClassifier; around any other estimator, models to fit at the same time.
     random_state : int, RandomState or None, default=None
@@ -115,7 +116,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     How much a weight alters a model depends on how strongly the model is regularised: an altered model has the same
-    parameters as the nominal one. `beta` and `gamma` are multiplied with class weights that the estimator has of its own.
+    parameters as the nominal one. Class weights of the estimator's own are multiplied by `beta` and `gamma`.
 
     References
     ----------
@@ -123,12 +124,12 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.datasets import make_blobs
     >>> from multiform.loyalty import LoyaltyClassifier
-    >>> X, y = load_digits(return_X_y=True)
-    >>> model = LoyaltyClassifier(random_state=0).fit(X[:900], y[:900])
-    >>> loyalty = model.predict_loyalty(X[900:])
-    >>> right = model.predict(X[900:]) == y[900:]
+    >>> X, y = make_blobs(600, centers=4, cluster_std=2.5, random_state=0)
+    >>> model = LoyaltyClassifier(random_state=0).fit(X[:300], y[:300])
+    >>> loyalty = model.predict_loyalty(X[300:])
+    >>> right = model.predict(X[300:]) == y[300:]
     >>> bool(right[loyalty == "strong"].mean() > right[loyalty != "strong"].mean())
     True
     >>> model.loyalty_table_.levels
@@ -236,13 +237,13 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not used.all():
             rows = np.flatnonzero(used)
             X, y, weight = _safe_indexing(X, rows), y[rows], None if weight is None else weight[rows]
-        classes, target = np.unique(y, return_inverse=True)
+        classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 "LoyaltyClassifier needs samples of at least 2 classes in y, of positive weight; "
                 f"got {len(classes)} class, n_samples={len(y)}."
             )
-        return _Samples(X, target.ravel(), classes, weight, used, all_labels)
+        return _Samples(X, index.ravel(), classes, weight, used, all_labels)
 
     def _trainer(
         self, estimator: Any, samples: _Samples, alterations: Alterations
@@ -260,9 +261,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         true, judged_weight = target[judged], None if weight is None else weight[judged]
 
         def table(true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:
-            return loyalty_table(
-                true, verdict.nominal, np.array(levels)[verdict.level], levels=levels, sample_weight=weight
-            )
+            loyalty = np.array(levels)[verdict.level]
+            return loyalty_table(true, verdict.nominal, loyalty, levels=levels, sample_weight=weight)
 
         if isinstance(nominal, QMSClassifier):
             if nominal.calibrate:  # on more samples than it could hold out itself
@@ -313,14 +313,14 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         agree, the loyalty type and the predicted class, fitted on samples that the models did not see.
         """
         verdict = self._verdict(X)
-        return self._chance(verdict)
+        return np.asarray(self._chance(verdict))
 
     def predict(self, X: Any) -> Array:
         """The nominal classifier's answers."""
         check_is_fitted(self, "classes_")
         return np.asarray(self.estimator_.predict(X))
 
-    @_nominal_has("predict_proba")
+    @_nominal_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The nominal classifier's chances: shape (n, m).
 
@@ -329,13 +329,13 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "classes_")
         return np.asarray(self.estimator_.predict_proba(X))
 
-    @_nominal_has("predict_log_proba")
+    @_nominal_has("predict_log_proba")  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of `predict_proba`."""
         check_is_fitted(self, "classes_")
         return np.asarray(self.estimator_.predict_log_proba(X))
 
-    @_nominal_has("decision_function")
+    @_nominal_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
         """The nominal classifier's decision values: ``-log f`` of QMS."""
         check_is_fitted(self, "classes_")
@@ -345,7 +345,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "classes_")
         if isinstance(self.estimator_, QMSClassifier):
             X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
-        return self._committee.verdict(X)
+        verdict: Verdict = self._committee.verdict(X)
+        return verdict
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,9 +1,9 @@
 """The machine around QMS: all models in a few batches over one matrix, the altered ones started from the nominal.
 
-At the nominal's minimum the loss of an altered model differs from the nominal's in one class only, so a few passes are
-enough, and most of the data has nothing to say: a pair with ``f_y / f_j`` far below alpha has no gradient and will not
-get one soon. What remains is sampled. Samples that class i touches (its own, and those near it) are all kept; of the
-others a share is drawn and weighted by its inverse, which leaves the expected gradient as it is.
+The loss of an altered model differs from the nominal's in one class only. On large data a few passes from the nominal
+are therefore enough, and most samples have nothing to say: a pair with ``f_y / f_j`` far below alpha has no gradient
+and will not get one soon. What remains is sampled: samples that the altered class touches (its own, and those near
+it) are all kept; of the others a share is drawn and weighted by its inverse, so that the expected gradient stays.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.intp]
 
-# Measured on a validation part of Fashion-MNIST's training data (docs/loyalty.md).
+# Chosen on a validation part of Fashion-MNIST's training data (docs/loyalty.md).
 ALTERED_SHARE = 1 / 3  # passes of an altered model, of the nominal's
-ALTERED_RATE = 0.45  # learning rate of an altered model, of the nominal's
-NEAR = 0.4  # a pair with f_y / f_j above this share of alpha may become active
-DRAWN = 0.2  # share of the samples drawn that the altered class does not touch
-SAMPLED_FROM = 20_000  # fewer samples are all visited
+ALTERED_RATE = 0.5  # learning rate of an altered model, of the nominal's
+ALTERED_REVISIT = 0.05  # see AdamSolver
+NEAR = 0.55  # a pair with f_y / f_j above this share of alpha may become active
+DRAWN = 0.1  # share of the samples drawn that the altered class does not touch
+SAMPLED_FROM = 20_000  # fewer samples are all visited, for as many passes as the nominal's
 
 
 class QuadraticTrainer:
@@ -82,8 +83,8 @@ class QuadraticTrainer:
         n = len(target)
         self._n_components = estimator._n_components(n, X.shape[1], len(classes))
         self._solver = estimator._solver(n, self._n_components)
-        passes = max(1, round(ALTERED_SHARE * self._solver.n_passes)) if altered_iter == "auto" else int(altered_iter)
-        self._altered_solver = _gentler(self._solver, passes)
+        self._sampled = n >= SAMPLED_FROM and isinstance(self._solver, AdamSolver)
+        self._altered_solver = _altered(self._solver, altered_iter, few=n >= SAMPLED_FROM)
 
     def committees(self, parts: list[Rows | None]) -> Iterator[Committee]:
         """One committee for each part of the rows (None is all of them): the nominals together, then each one's 2m."""
@@ -114,7 +115,7 @@ class QuadraticTrainer:
         """The weight of each sample for each altered model, 0 for those that it need not visit: shape (2m, n)."""
         target = self._problem.target
         n = len(target)
-        if n < SAMPLED_FROM or not isinstance(self._altered_solver, AdamSolver):
+        if not self._sampled:
             return mask
         f = self._values(nominal)
         own = f[np.arange(n), target]
@@ -161,8 +162,12 @@ class QuadraticTrainer:
         return model
 
 
-def _gentler(solver: Solver, n_passes: int) -> Solver:
-    """The solver for models that start near their minimum."""
-    if isinstance(solver, AdamSolver):
-        return replace(solver, n_passes=n_passes, learning_rate=ALTERED_RATE * solver.learning_rate)
+def _altered(solver: Solver, altered_iter: int | str, few: bool) -> Solver:
+    """The solver of the altered models; with many samples, few and gentle passes do."""
+    n_passes = solver.n_passes if altered_iter == "auto" else int(altered_iter)
+    if few and altered_iter == "auto":
+        n_passes = max(1, round(ALTERED_SHARE * n_passes))
+    if few and isinstance(solver, AdamSolver):
+        rate = ALTERED_RATE * solver.learning_rate
+        return replace(solver, n_passes=n_passes, learning_rate=rate, revisit=ALTERED_REVISIT)
     return replace(solver, n_passes=n_passes)  # type: ignore[type-var]

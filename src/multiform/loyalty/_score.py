@@ -38,8 +38,8 @@ class ChanceOfBeingRight:
     ) -> ChanceOfBeingRight:
         """Learn from unseen samples whether the answer was right.
 
-        Each sample counts as mostly right or mostly wrong (Platt 1999), so that a set without a mistake does not promise
-        that there never will be one.
+        Each sample counts as mostly right or mostly wrong (Platt 1999), so that a set without a mistake does not
+        promise that there never will be one.
         """
         n = len(right)
         share = np.ones(n) if weight is None else weight * (n / weight.sum())
@@ -48,8 +48,8 @@ class ChanceOfBeingRight:
         inputs = np.tile(self._inputs(verdict), (2, 1))
         outcome = np.repeat([1, 0], n)
         self._model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        halves = np.concatenate([share * chance, share * (1 - chance)])
-        self._model.fit(inputs, outcome, standardscaler__sample_weight=halves, logisticregression__sample_weight=halves)
+        weights = np.concatenate([share * chance, share * (1 - chance)])
+        self._model.fit(inputs, outcome, logisticregression__sample_weight=weights)
         return self
 
     def __call__(self, verdict: Verdict) -> Doubles:

@@ -63,7 +63,7 @@ class CpmSolver:
 
     def literal(self) -> CpmSolver:
         """The paper's algorithm to the letter."""
-        return replace(self, synchronous=False, frozen_own=False, slack=0.0, revisit=1.0, max_entries=0)
+        return replace(self, synchronous=False, frozen_own=False, slack=0.0, revisit=1.0, max_entries=0, ramp=1)
 
     def begin(self, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> TrainingState:
         if kernel_name() == "reference":

@@ -62,8 +62,9 @@ SOLVERS: Mapping[str, Solver] = {
     "cpm, frozen_own": replace(_LITERAL, frozen_own=True),
     "cpm, slack": replace(_LITERAL, slack=0.8),
     "cpm, revisit": replace(_LITERAL, slack=0.8, revisit=0.3),  # without slack every sample stays active
-    "cpm, max_entries": replace(_LITERAL, max_entries=25),
-    "cpm, all departures": CpmSolver(3, max_entries=25),
+    "cpm, max_entries": replace(_LITERAL, max_entries=25, ramp=1),
+    "cpm, ramp": replace(_LITERAL, max_entries=25, ramp=3),
+    "cpm, all departures": CpmSolver(3, max_entries=25, ramp=2),
 }
 
 

@@ -55,8 +55,9 @@ def test_fast_cpm_starts_faster_on_small_data(load):
     """At the work of one literal sweep, less than two thirds of its excess over the floor (m - 1) alpha is left."""
     problem = standardised(*load(return_X_y=True))
     batch, n = plain_batch(problem), len(problem.target)
-    literal = solve(problem, batch, CpmSolver(1).literal(), n_jobs=1)
-    fast = loss_at_equal_work(problem, batch, CpmSolver(1, max_entries=n // 4), literal.tried * n)
+    solver = CpmSolver(1, step=0.3, largest=2.0, slack=0.8, max_entries=n // 4, ramp=1)
+    literal = solve(problem, batch, solver.literal(), n_jobs=1)
+    fast = loss_at_equal_work(problem, batch, solver, literal.tried * n)
     floor = n * (problem.n_classes - 1) * 0.5
     assert fast - floor < 0.67 * (exact_loss(problem, batch, literal.weights[0]) - floor)
 
@@ -86,7 +87,7 @@ def test_at_most_two_points_a_coordinate():
 def test_literal_turns_every_departure_off():
     literal = CpmSolver(3, step=0.1, grow=1.2).literal()
     assert literal == CpmSolver(
-        3, step=0.1, grow=1.2, synchronous=False, frozen_own=False, slack=0, revisit=1, max_entries=0
+        3, step=0.1, grow=1.2, synchronous=False, frozen_own=False, slack=0, revisit=1, max_entries=0, ramp=1
     )
 
 

@@ -104,7 +104,7 @@ def test_first_loss_of_both_solvers_is_the_papers(one_member, kernel):
 def test_first_moment_of_adam_is_the_gradient(one_member, kernel):
     """After one step over all samples Adam's first moment is (1 - beta1) times the gradient of the mean loss."""
     problem, batch, weight = one_member
-    state = CpuEngine(kernel).train(problem, batch, AdamSolver(1, batch_size=30, revisit=1.0))
+    state = CpuEngine(kernel).train(problem, batch, AdamSolver(1, batch_size=30, beta1=0.9, revisit=1.0))
     start, rows = batch.start[0].astype(np.float64), rows_of(problem)
 
     def mean_loss(flat):

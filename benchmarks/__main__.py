@@ -10,6 +10,7 @@ COMMANDS = {
     "scaling": "growth of the fit time with n, p, q and m; threads; batches; small fits; memory",
     "predict": "predict of 10,000 x 784 against the bare matrix product and the peers",
     "geometry": "the cost of the geometry's constructions",
+    "loyalty": "the paper's Tables of 4.4 beside ours, and the same coverage against the peers",
     "triage": "how often triage's promise is broken, and what it covers",
 }
 

@@ -83,7 +83,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         themselves.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
-        them from 20,000 samples on.
+        them from 5,000 samples on.
     n_jobs : int, default=None
         Threads of the default QMSClassifier; around any other estimator, models to fit at the same time.
     random_state : int, RandomState or None, default=None

@@ -44,7 +44,7 @@ ALTERED_RATE = 0.5  # learning rate of an altered model, of the nominal's
 ALTERED_REVISIT = 0.05  # see AdamSolver
 NEAR = 0.55  # a pair with f_y / f_j above this share of alpha may become active
 DRAWN = 0.1  # share of the samples drawn that the altered class does not touch
-SAMPLED_FROM = 20_000  # fewer samples are all visited, for as many passes as the nominal's
+SAMPLED_FROM = 5_000  # fewer samples are all visited, for as many passes as the nominal's
 
 
 class QuadraticTrainer:

@@ -11,6 +11,9 @@ namespace multiform {
 constexpr int64_t kTileRows = 128;
 constexpr int64_t kTileColumns = 400;
 
+// What one tile or thread writes stays two cache lines away from what the next one does.
+static int64_t apart(int64_t length) { return (length + 31) / 32 * 32; }
+
 AdamMember::AdamMember(const Problem& problem, const Member& member, const AdamSettings& settings, float* first,
                        float* second, int64_t steps)
     : problem_(problem),
@@ -49,12 +52,12 @@ void AdamMember::reserve(int n_threads) {
     x_.resize(rows * static_cast<size_t>(padded(member_.width())));
     z_.resize(rows * outputs);
     gradient_.resize(outputs * width);
-    scratch_.resize(static_cast<size_t>(n_threads) * 2 * static_cast<size_t>(problem_.n_classes));
+    scratch_.resize(static_cast<size_t>(n_threads * apart(2 * problem_.n_classes)));
     row_weight_.resize(rows);
     row_target_.resize(rows);
     row_active_.resize(rows);
     tile_loss_.resize(tiles);
-    tile_slope_.resize(tiles * static_cast<size_t>(problem_.n_classes));
+    tile_slope_.resize(tiles * static_cast<size_t>(apart(problem_.n_classes)));
 }
 
 void AdamMember::train(Team& team, int64_t until, double deadline) {
@@ -89,7 +92,7 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
     const int64_t n_row_tiles = (n + kTileRows - 1) / kTileRows;
     const float scale = 1.0f / static_cast<float>(n);
     std::fill(tile_slope_.begin(), tile_slope_.end(), 0.0);
-    team.each(n_row_tiles, [&](int64_t tile, int thread) {
+    team.each_in_place(n_row_tiles, [&](int64_t tile, int thread) {
         const int64_t first = tile * n / n_row_tiles, last = (tile + 1) * n / n_row_tiles;
         kernels.gather(problem_.rows, samples + first, last - first, member_.columns, member_.n_features,
                        x_.data() + first * stride, stride);
@@ -99,11 +102,11 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
             row_target_[i] = problem_.target[samples[i]];
             if (member_.sample_weight != nullptr) row_weight_[i] = member_.sample_weight[samples[i]];
         }
-        float* scratch = scratch_.data() + thread * 2 * m;
+        float* scratch = scratch_.data() + thread * apart(2 * m);
         const LossTile loss{z_.data() + first * outputs, last - first, m, q, row_target_.data() + first,
                             member_.sample_weight == nullptr ? nullptr : row_weight_.data() + first,
                             member_.class_weight, energy_.data(), member_.alpha, scale, scratch, scratch + m,
-                            tile_slope_.data() + tile * m, row_active_.data() + first};
+                            tile_slope_.data() + tile * apart(m), row_active_.data() + first};
         tile_loss_[tile] = kernels.ratio_loss(loss);
         for (int64_t i = first; i < last; ++i) active_[samples[i]] = row_active_[i];
     });
@@ -130,8 +133,8 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
     const int64_t long_side = by_column ? width : m;
     const int64_t tile_length = by_column ? kTileColumns : std::max<int64_t>(1, kTileColumns / q);
     const int64_t n_tiles = (long_side + tile_length - 1) / tile_length;
-    tile_norm_.assign(static_cast<size_t>(n_tiles * m), 0.0);
-    team.each(n_tiles, [&](int64_t tile, int) {
+    tile_norm_.assign(static_cast<size_t>(n_tiles * apart(m)), 0.0);
+    team.each_in_place(n_tiles, [&](int64_t tile, int) {
         const int64_t first = tile * long_side / n_tiles, last = (tile + 1) * long_side / n_tiles;
         const int64_t c0 = by_column ? first : 0, c1 = by_column ? last : width;
         const int64_t k0 = by_column ? 0 : first, k1 = by_column ? m : last;
@@ -144,7 +147,7 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
         const int64_t inner = std::min(c1, member_.n_features) - c0;
         for (int64_t k = k0; k < k1; ++k) {
             double slope = 0;
-            for (int64_t t_ = 0; t_ < n_row_tiles; ++t_) slope += tile_slope_[t_ * m + k];
+            for (int64_t t_ = 0; t_ < n_row_tiles; ++t_) slope += tile_slope_[t_ * apart(m) + k];
             const float decay = 2.0f * member_.noise * static_cast<float>(slope);
             for (int64_t row = k * q; row < (k + 1) * q; ++row) {
                 const int64_t at = row * width + c0;
@@ -159,7 +162,7 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
                 if (member_.noise > 0) {
                     float norm = 0;
                     kernels.member_values(member_.weights + at, 1, 1, inner, &norm);
-                    tile_norm_[tile * m + k] += static_cast<double>(norm);
+                    tile_norm_[tile * apart(m) + k] += static_cast<double>(norm);
                 }
             }
         }
@@ -167,7 +170,7 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
     if (member_.noise > 0)
         for (int64_t k = 0; k < m; ++k) {
             double norm = 0;
-            for (int64_t tile = 0; tile < n_tiles; ++tile) norm += tile_norm_[tile * m + k];
+            for (int64_t tile = 0; tile < n_tiles; ++tile) norm += tile_norm_[tile * apart(m) + k];
             energy_[k] = member_.noise * static_cast<float>(norm);
         }
 }

@@ -26,19 +26,32 @@ class Team {
 
     int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-    // task(index, thread) for every index; which thread takes which index is free, so a task may depend on
-    // its index only.
+    // task(index, thread) for every index, each thread taking the next one that is left.
     template <typename Task>
     void each(int64_t n_tasks, Task&& task) {
+        run(n_tasks, false, task);
+    }
+
+    // The same with index i on thread i % size() every time, so that what a task has touched is still in the cache
+    // of the core that touches it next.
+    template <typename Task>
+    void each_in_place(int64_t n_tasks, Task&& task) {
+        run(n_tasks, true, task);
+    }
+
+   private:
+    template <typename Task>
+    void run(int64_t n_tasks, bool in_place, Task& task) {
         if (workers_.empty() || n_tasks <= 1) {
             for (int64_t index = 0; index < n_tasks; ++index) task(index, 0);
             return;
         }
-        context_ = &task;
+        context_ = const_cast<void*>(static_cast<const void*>(&task));
         invoke_ = [](void* context, int64_t index, int thread) {
-            (*static_cast<std::remove_reference_t<Task>*>(context))(index, thread);
+            (*static_cast<Task*>(context))(index, thread);
         };
         n_tasks_ = n_tasks;
+        in_place_ = in_place;
         next_.store(0, std::memory_order_relaxed);
         busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
         round_.fetch_add(1, std::memory_order_release);
@@ -48,7 +61,6 @@ class Team {
             spins < kSpins ? relax() : std::this_thread::yield();
     }
 
-   private:
     // Tens of microseconds: longer than the wait for a colleague within a step, shorter than anything a user notices.
     static constexpr int kSpins = 2000;
 
@@ -61,6 +73,10 @@ class Team {
     }
 
     void take(int thread) {
+        if (in_place_) {
+            for (int64_t index = thread; index < n_tasks_; index += size()) invoke_(context_, index, thread);
+            return;
+        }
         for (int64_t index; (index = next_.fetch_add(1, std::memory_order_relaxed)) < n_tasks_;)
             invoke_(context_, index, thread);
     }
@@ -85,6 +101,7 @@ class Team {
     void* context_ = nullptr;
     void (*invoke_)(void*, int64_t, int) = nullptr;
     int64_t n_tasks_ = 0;
+    bool in_place_ = false;
 };
 
 }  // namespace multiform

@@ -84,5 +84,6 @@ clean:  ## remove what the targets above have made
 	$(OLDEST_PYTHON) -m venv .venv-oldest
 
 .venv-oldest/installed: .venv-oldest/bin/python $(SOURCES)
-	$(OLDEST)/python -m pip install -q ".[test,plots]" "scikit-learn==1.6.*" "numpy==1.26.*" "scipy==1.13.*" "pandas==2.2.*"
+	$(OLDEST)/python -m pip install -q ".[test,plots]" "scikit-learn==1.6.*" "numpy==1.26.*" "scipy==1.13.*" \
+	    "pandas==2.2.*" "polars==1.*" "pytest==8.*"
 	touch $@

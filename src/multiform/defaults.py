@@ -5,7 +5,7 @@ from __future__ import annotations
 __all__ = ["auto_batch_size", "auto_components", "auto_passes"]
 
 MOST_COEFFICIENTS = 40_000_000
-LEAST_STEPS = 500
+LEAST_STEPS = 350
 
 
 def auto_components(n_samples: int, n_features: int, n_classes: int) -> int:
@@ -25,7 +25,7 @@ def auto_passes(n_samples: int, batch_size: int, solver: str) -> int:
     """Adam: five passes, more where they would be fewer than LEAST_STEPS steps. CPM: ten sweeps.
 
     >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam"), auto_passes(500, 64, "cpm")
-    (5, 63, 10)
+    (5, 44, 10)
     """
     if solver != "adam":
         return 10

@@ -138,16 +138,21 @@ static void moments(const Rows& rows, int64_t first, int64_t last, const double*
 // ------------------------------------------------------------------------------------------ the ratio loss
 
 static inline float sum_of_squares(const float* values, int64_t length) {
-    Lanes lanes = {};
+    float sum = 0;
     int64_t c = 0;
-    for (; c + kLanes <= length; c += kLanes) {
-        const Lanes value = load(values + c);
-        lanes += value * value;
+    if (length >= kLanes) {
+        Lanes lanes = {};
+        for (; c + kLanes <= length; c += kLanes) {
+            const Lanes value = load(values + c);
+            lanes += value * value;
+        }
+        sum = total<float>(lanes);
     }
-    float tail[kLanes] = {};
-    std::memcpy(tail, values + c, static_cast<size_t>(length - c) * sizeof(float));
-    const Lanes rest = load(tail);
-    return total<float>(lanes + rest * rest);
+    float rest[4] = {0, 0, 0, 0};  // four chains, so that one addition need not wait for the last
+    for (; c + 4 <= length; c += 4)
+        for (int chain = 0; chain < 4; ++chain) rest[chain] += values[c + chain] * values[c + chain];
+    for (; c < length; ++c) rest[0] += values[c] * values[c];
+    return sum + ((rest[0] + rest[1]) + (rest[2] + rest[3]));
 }
 
 static void member_values(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components,

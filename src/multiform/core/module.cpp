@@ -156,23 +156,21 @@ struct Held {
 using HeldAdam = Held<AdamMember>;
 using HeldCpm = Held<CpmMember>;
 
-// Members side by side when there are enough of them, else one after the other, each on the whole team.
-// `advance(member, team, deadline)` goes on with a member until it is done or the deadline is past.
+// As many members side by side as share out evenly over the threads; the rest one after the other, each on the whole
+// team. `advance(member, team, deadline)` goes on with a member until it is done or the deadline is past.
 template <typename Solver, typename Advance>
 void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double seconds, Advance&& advance) {
     nb::gil_scoped_release release;
     const double deadline = seconds_now() + seconds;
-    if (n_threads > 1 && static_cast<int>(members.size()) >= n_threads) {
-        Team team(n_threads);
-        team.each(static_cast<int64_t>(members.size()), [&](int64_t index, int) {
-            Team alone(1);
-            if (seconds_now() < deadline || index < n_threads) advance(*members[index]->solver, alone, deadline);
-        });
-    } else {
-        Team team(n_threads);
-        for (size_t index = 0; index < members.size(); ++index)
-            if (seconds_now() < deadline || index == 0) advance(*members[index]->solver, team, deadline);
-    }
+    const auto n_members = static_cast<int64_t>(members.size());
+    const int64_t side_by_side = n_threads > 1 ? n_members - n_members % n_threads : 0;
+    Team team(n_threads);
+    team.each(side_by_side, [&](int64_t index, int) {
+        Team alone(1);
+        if (seconds_now() < deadline || index < n_threads) advance(*members[index]->solver, alone, deadline);
+    });
+    for (int64_t index = side_by_side; index < n_members; ++index)
+        if (seconds_now() < deadline || index == 0) advance(*members[index]->solver, team, deadline);
 }
 
 void member_values(const RowsView& view, Array<const float, 3> weights, std::optional<Array<const int32_t, 1>> columns,

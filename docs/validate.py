@@ -73,7 +73,9 @@ def lifted(X: Any, X_val: Any, kernel: str, n_features: int, gamma: float, seed:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python docs/validate.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("settings", nargs="*", type=setting, metavar="NAME=VALUE")
     parser.add_argument("--data", help="folder of the four IDX files; see multiform.datasets.load_fashion_mnist")
     parser.add_argument("--seeds", type=int, default=3, help="0, 1, ... (default: 3 of them)")
@@ -81,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--lift", choices=["Nystroem", "RBFSampler"], help="put random features beside the pixels")
     parser.add_argument("--features", type=int, default=1000, help="how many of them")
     parser.add_argument("--gamma", type=float, default=0.02, help="of their kernel, for pixels from 0 to 1")
-    options = parser.parse_args(argv)
+    options = parser.parse_intermixed_args(argv)  # settings may stand on both sides of an option
 
     X, y, _, _ = load_fashion_mnist(options.data)
     order = np.random.default_rng(0).permutation(len(X))

@@ -1,0 +1,71 @@
+"""The demo: on a part of the data in the fast tests, as a user runs it in the slow ones."""
+
+import runpy
+import subprocess
+import sys
+
+import pytest
+
+from multiform import demo
+from multiform.classifier import QMSClassifier
+from multiform.datasets import load_heart_disease, load_thyroid
+
+PNG = b"\x89PNG"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A set with missing values, and enough of thyroid for the promise; one model."""
+    X, y = load_thyroid(return_X_y=True)
+    monkeypatch.setattr(
+        demo,
+        "problems",
+        lambda: {"heart disease": load_heart_disease(return_X_y=True), "thyroid": (X[:4000], y[:4000])},
+    )
+    monkeypatch.setattr(demo, "models", lambda: {"QMSClassifier": QMSClassifier(random_state=0)})
+
+
+def test_tables_and_picture(small, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    demo.main(["--output", str(tmp_path / "new" / "folder")])
+    printed = capsys.readouterr().out
+    for line in ("heart disease      QMSClassifier", "strong", "promised (exact)", "overview.png"):
+        assert line in printed
+    picture = (tmp_path / "new" / "folder" / "overview.png").read_bytes()
+    assert picture.startswith(PNG)
+    assert len(picture) < 200_000
+
+
+def test_without_matplotlib_the_tables_come_and_a_sentence(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(SystemExit, match=r'needs matplotlib; install it with pip install "multiform\[plots\]"'):
+        demo.main(["--output", str(tmp_path)])
+    assert "promised (exact)" in capsys.readouterr().out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_set_has_the_models_of_the_table():
+    scores = demo.compare({"heart disease": load_heart_disease(return_X_y=True)}, demo.models())
+    assert [score.model for score in scores] == list(demo.models())
+    assert all(0.7 < score.accuracy < 0.9 for score in scores)
+    assert len(demo.score_table(scores).splitlines()) == 1 + len(scores)
+
+
+@pytest.mark.slow
+def test_as_a_user_runs_it(tmp_path):
+    pytest.importorskip("matplotlib")
+    done = subprocess.run(
+        [sys.executable, "-m", "multiform.demo", "--output", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert (tmp_path / "overview.png").read_bytes().startswith(PNG)
+    assert "thyroid            RandomForestClassifier" in done.stdout
+
+
+def test_help_names_the_option(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["demo", "--help"])
+    monkeypatch.delitem(sys.modules, "multiform.demo")
+    with pytest.raises(SystemExit, match="0"):
+        runpy.run_module("multiform.demo", run_name="__main__")
+    assert "--output" in capsys.readouterr().out

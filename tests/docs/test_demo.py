@@ -1,6 +1,5 @@
 """The demo: on a part of the data in the fast tests, as a user runs it in the slow ones."""
 
-import runpy
 import subprocess
 import sys
 
@@ -63,9 +62,7 @@ def test_as_a_user_runs_it(tmp_path):
     assert "thyroid            RandomForestClassifier" in done.stdout
 
 
-def test_help_names_the_option(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["demo", "--help"])
-    monkeypatch.delitem(sys.modules, "multiform.demo")
+def test_help_names_the_option(capsys):
     with pytest.raises(SystemExit, match="0"):
-        runpy.run_module("multiform.demo", run_name="__main__")
+        demo.main(["--help"])
     assert "--output" in capsys.readouterr().out

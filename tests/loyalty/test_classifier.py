@@ -65,6 +65,7 @@ def definition_6(model, X):
         None,
         QMSClassifier(n_components=3, solver="cpm", random_state=0),
         QMSClassifier(n_components=3, early_stopping=True, random_state=0),
+        QMSClassifier(n_components=3, n_models=2, max_iter=20, random_state=0),
         LogisticRegression(),
         RandomForestClassifier(10, max_depth=4, random_state=0),
         lightgbm,
@@ -72,7 +73,7 @@ def definition_6(model, X):
         RidgeClassifier(),
         ClassWeightOnly(),
     ],
-    ids=lambda e: getattr(e, "__name__", type(e).__name__),
+    ids=lambda e: "lightgbm" if e is lightgbm else str(e),
 )
 def test_types_are_definition_6(estimator, four_classes):
     X, y, X_new, y_new = four_classes

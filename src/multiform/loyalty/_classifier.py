@@ -67,8 +67,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     estimator : classifier, default=None
         Any classifier whose `fit` takes `sample_weight`, or that has the parameter `class_weight`. None means
         :class:`~multiform.QMSClassifier`. The models of a QMSClassifier are trained in batches over one matrix, the
-        altered ones started from the nominal; with `early_stopping`, and around other classifiers, every model is
-        a fit of its own.
+        altered ones started from the nominal; with `early_stopping` or `n_models`, and around other classifiers,
+        every model is a fit of its own.
     beta : float in (0, 1) or sequence of them, default=0.05
         The weight of a class that is held back. The smaller, the fewer samples are strong, and the surer they are.
     gamma : float > 1 or sequence of them, default=20.0
@@ -249,7 +249,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, estimator: Any, samples: _Samples, alterations: Alterations
     ) -> QuadraticTrainer | WeightedTrainer:
         X, target, classes, weight = samples[:4]
-        if type(estimator) is QMSClassifier and not estimator.early_stopping:
+        if type(estimator) is QMSClassifier and not estimator.early_stopping and estimator.n_models == 1:
             return QuadraticTrainer(estimator, X, target, classes, weight, alterations, self.altered_iter)
         n_jobs = None if self.estimator is None else self.n_jobs
         return WeightedTrainer(estimator, X, classes[target], target, classes, weight, alterations, n_jobs)

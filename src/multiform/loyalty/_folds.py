@@ -22,7 +22,7 @@ FEW_FOLDS_FROM = 20_000  # samples
 
 
 def balanced_splits(cv: int | str, X: Any, target: Array, seed: int) -> list[Split]:
-    """Folds that balance the classes and never part equal rows (in an X that is no numeric array, no row equals another)."""
+    """Folds that balance the classes and never part equal rows, which only a numeric X can be searched for."""
     n = len(target)
     n_folds = int(cv) if isinstance(cv, Integral) else 3 if n >= FEW_FOLDS_FROM else 5
     numeric = scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2)

@@ -2,7 +2,9 @@
 
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
+from multiform.loyalty import LoyaltyClassifier
+from multiform.triage import TriageClassifier
 
-__all__ = ["QMSClassifier", "QMSClassifierCV", "__version__"]
+__all__ = ["LoyaltyClassifier", "QMSClassifier", "QMSClassifierCV", "TriageClassifier", "__version__"]
 
 __version__ = "0.1.0"

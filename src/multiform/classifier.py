@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -20,7 +19,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from multiform.calibration import fit_temperature, log_scores, probabilities
 from multiform.compat import CallbackSupportMixin
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
-from multiform.inputs import ACCEPTED, TrainingInput, as_rows, content_folds, prepare, read_with
+from multiform.evaluation import member_values_in_user_units
+from multiform.holdout import Mask, all_but, masked_weights, training_masks, unseen_temperature, validation_split
+from multiform.inputs import ACCEPTED, TrainingInput, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
 from multiform.monitor import Monitor, Validation
 from multiform.runtime import effective_threads, single_threaded_blas
@@ -43,11 +44,6 @@ __all__ = ["QMSClassifier"]
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
-
-# From so many samples on, a held-out part is enough to calibrate; below it, a model or four that left a part out.
-MANY_SAMPLES = 20_000
-HELD_OUT = 2_000
-FEW_SAMPLES = 400
 
 
 def _uses_adam(model: QMSClassifier) -> bool:
@@ -259,21 +255,15 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         seed = int(random.randint(np.iinfo(np.int32).max))
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
         held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val)
-        if held_out is not None:
-            keep = np.ones(len(target), dtype=bool)
-            keep[held_out] = False
-            if len(np.unique(target[keep])) < len(classes):
-                raise ValueError(
-                    "A class has no sample left after the validation split of QMSClassifier: "
-                    "lower validation_fraction, or give X_val and y_val."
-                )
-
         data = prepare(X, self.scaling, weight, self.n_jobs, keep_zeros=self.solver != "adam")
         problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale)
         n_train = len(target) - (0 if held_out is None else len(held_out))
         n_components = self._n_components(n_train, X.shape[1], len(classes))
-        masks = self._member_masks(X, target, held_out, seed)
-        sample_weights = _masked_weights(masks, weight)
+        if held_out is not None:
+            masks: list[Mask | None] = [all_but(len(target), held_out)]
+        else:
+            masks = training_masks(X, target, seed) if self.calibrate and validation is None else [None]
+        sample_weights = masked_weights(masks, weight)
         start = self._start(classes, n_components, data)
         n_models, n_members = self.n_models, self.n_models * len(masks)
         batch = ModelBatch(
@@ -311,9 +301,9 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             scores = log_scores(self._values(validation.X, weights, data))
             fitted["temperature_"] = fit_temperature(scores, validation.target)
         else:
-            unseen = {i: np.flatnonzero(~mask) for i, mask in enumerate(masks) if mask is not None}
-            models = {i: weights if i == 0 else merged(state, i) for i in unseen}
-            fitted["temperature_"] = self._unseen_temperature(problem, models, unseen, weight)
+            models = [weights if i == 0 else merged(state, i) for i in range(len(masks))]
+            separators = [with_noise_row(model, self.noise) for model in models]
+            fitted["temperature_"] = unseen_temperature(problem, separators, masks, weight, self.n_jobs)
         if self.early_stopping:
             fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
         self.__dict__.update(fitted)
@@ -348,8 +338,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             raise ValueError("classes must be given on the first call of partial_fit of QMSClassifier.")
         if not first_call and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"classes must be those of the first call of partial_fit, {self.classes_!r}; "
-                f"got {np.unique(classes)!r}."
+                f"classes must be those of the first call of partial_fit, {self.classes_}; "
+                f"got {np.unique(classes)}."
             )
         known = np.unique(classes) if first_call else self.classes_
         X, target, known, weight = check_training_data(self, X, y, sample_weight, classes=known, reset=first_call)
@@ -539,63 +529,9 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             return None, Validation(X_val, held_target, class_weights[held_target])
         if not self.early_stopping:
             return None, None
-        counts = np.bincount(target, minlength=len(classes))
-        _, held_out = train_test_split(
-            np.arange(len(target)),
-            test_size=self.validation_fraction,
-            random_state=seed,
-            stratify=target if counts.min() > 1 and self.validation_fraction * len(target) >= len(classes) else None,
-        )
-        held_out = np.sort(held_out)
+        held_out = validation_split(target, len(classes), self.validation_fraction, seed)
         share = class_weights[target[held_out]] * (1 if weight is None else weight[held_out])
         return held_out, Validation(X[held_out], target[held_out], share)
-
-    def _member_masks(
-        self, X: Any, target: Array, held_out: npt.NDArray[np.intp] | None, seed: int
-    ) -> list[npt.NDArray[np.bool_] | None]:
-        """The samples that each member of the batch trains on: first the model, then those that only calibrate it."""
-        n = len(target)
-        if held_out is not None:
-            return [_all_but(n, held_out)]
-        if not self.calibrate or self.early_stopping:
-            return [None]
-        random = np.random.default_rng(seed)
-        if n >= MANY_SAMPLES:
-            # A class keeps at least half of its samples.
-            held_out = random.choice(n, HELD_OUT, replace=False)
-            counts, taken = np.bincount(target), np.bincount(target[held_out], minlength=target.max() + 1)
-            held_out = held_out[(2 * taken <= counts)[target[held_out]]]
-            return [_all_but(n, held_out)]
-        folds = content_folds(X, target, 4, random)
-        n_extra = 4 if n < FEW_SAMPLES else 1
-        masks = [folds != fold for fold in range(n_extra)]
-        n_classes = target.max() + 1
-        complete = [mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all()]
-        return [None, *complete]
-
-    def _unseen_temperature(
-        self,
-        problem: TrainingProblem,
-        models: dict[int, npt.NDArray[np.float32]],
-        unseen: dict[int, npt.NDArray[np.intp]],
-        weight: Array | None,
-    ) -> float:
-        """The temperature on the samples that each model did not see; 1 when no class could spare a sample."""
-        if not models:
-            return 1.0
-        f = [
-            member_values(
-                problem.X[unseen[i]],
-                with_noise_row(model, self.noise),
-                problem.center,
-                problem.scale,
-                n_jobs=self.n_jobs,
-            )
-            for i, model in models.items()
-        ]
-        samples = np.concatenate(list(unseen.values()))
-        share = None if weight is None else weight[samples]
-        return fit_temperature(log_scores(np.concatenate(f)), problem.target[samples], share)
 
     def _start(self, classes: Array, n_components: int, data: TrainingInput) -> list[npt.NDArray[np.float32]] | None:
         """Where each of the models starts: at the last fit, with `warm_start`."""
@@ -603,7 +539,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             return None
         if not np.array_equal(classes, self.classes_):
             raise ValueError(
-                f"warm_start of QMSClassifier needs the classes of the last fit, {self.classes_!r}; got {classes!r}."
+                f"warm_start of QMSClassifier needs the classes of the last fit, {self.classes_}; got {classes}."
             )
         before = (self._n_trained // self.n_components_, self.n_components_, self.components_.shape[2])
         now = (self.n_models, n_components, len(data.center))
@@ -634,7 +570,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     def _values(self, X: Any, weights: Array, data: TrainingInput) -> Array:
         """f of rows in the user's units, while training."""
         components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
-        return _member_values(X, components, offsets, data.center, data.scale, self.n_jobs)
+        return member_values_in_user_units(X, components, offsets, data.center, data.scale, self.n_jobs)
 
     # --------------------------------------------------------------------------------------------- predicting
 
@@ -645,7 +581,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         """
         check_is_fitted(self, "components_")
         X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
-        return _member_values(X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs)
+        return member_values_in_user_units(X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs)
 
     def predict(self, X: Any) -> Array:
         """The class with the smallest member function."""
@@ -669,41 +605,3 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _member_values(
-    X: Any, components: Doubles, offsets: Doubles, center: Doubles, scale: Doubles, n_jobs: int | None
-) -> Array:
-    # Rows that are 0 for every class add a constant; no need to multiply by them.
-    used = np.asarray(components.any(axis=(0, 2)))
-    used[0] = True  # one row stays, also when no column varies
-    constant = (offsets[:, ~used] ** 2).sum(axis=1)
-    components, offsets = components[:, used], offsets[:, used]
-    rows = as_rows(X)
-    if rows is None:
-        m, q, p = components.shape
-        stacked = np.ascontiguousarray(components.reshape(m * q, p).T)
-        values = np.empty((len(X), m))
-        chunk = max(1, 4_000_000 // max(m * q, 1))
-        for begin in range(0, len(X), chunk):
-            residual = X[begin : begin + chunk] @ stacked - offsets.reshape(-1)
-            residual = residual.reshape(-1, m, q)
-            values[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
-        return np.asarray(values + constant)
-    weights = from_user_units(components, offsets, center, scale)
-    f = member_values(rows, weights, center.astype(np.float32), scale.astype(np.float32), n_jobs=n_jobs)
-    return np.asarray(f + constant.astype(np.float32))
-
-
-def _all_but(n: int, held_out: Array) -> npt.NDArray[np.bool_]:
-    mask = np.ones(n, dtype=bool)
-    mask[held_out] = False
-    return mask
-
-
-def _masked_weights(masks: list[npt.NDArray[np.bool_] | None], weight: Array | None) -> Array | None:
-    if weight is None and all(mask is None for mask in masks):
-        return None
-    n = next(len(part) for part in (weight, *masks) if part is not None)
-    whole = np.ones(n, dtype=np.float32) if weight is None else weight
-    return np.stack([whole if mask is None else whole * mask for mask in masks]).astype(np.float32)

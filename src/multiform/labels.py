@@ -36,7 +36,7 @@ def check_training_data(
         classes, target = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
-                f"{name} needs samples of at least 2 classes in y; got 1 class, {classes[0]!r}"
+                f"{name} needs samples of at least 2 classes in y; got 1 class, {classes[0]}"
                 + (" (with a positive weight)." if weight is not None else ".")
             )
     else:
@@ -44,7 +44,7 @@ def check_training_data(
         unknown = (target == len(classes)) | (classes[np.minimum(target, len(classes) - 1)] != y)
         if unknown.any():
             raise ValueError(
-                f"y of {name} holds a label that is not in classes, {y[unknown][0]!r}; the classes are {classes!r}."
+                f"y of {name} holds a label that is not in classes, {y[unknown][0]}; the classes are {classes}."
             )
     return X, target.astype(np.int32).ravel(), classes, weight
 

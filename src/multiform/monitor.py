@@ -89,7 +89,7 @@ class Monitor:
         improved = not self.scores or score > max(self.scores) + self._model.tol
         self._since_best = 0 if improved else self._since_best + 1
         self.scores.append(score)
-        return self._since_best >= self._model.n_iter_no_change
+        return self._since_best >= int(self._model.n_iter_no_change)
 
     def _show(self, state: TrainingState) -> None:
         text = f"QMSClassifier: pass {state.passes}/{self._n_passes}, loss {state.losses[0][-1]:.4f}"

@@ -161,10 +161,17 @@ MOST_FOR_MEANS = 2048
 
 
 def class_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Floats:
-    """Weighted class means in scaled units, from at most MOST_FOR_MEANS samples (a start needs no more)."""
+    """Weighted class means in scaled units, from about MOST_FOR_MEANS samples (a start needs no more).
+
+    Every class gets the same quota, so that a class of two samples among thousands has its mean too.
+    """
     samples = np.arange(len(problem.target)) if weight is None else np.flatnonzero(weight > 0)
     if len(samples) > MOST_FOR_MEANS:
-        samples = np.sort(random.choice(samples, MOST_FOR_MEANS, replace=False))
+        samples = random.permutation(samples)
+        by_class = samples[np.argsort(problem.target[samples], kind="stable")]
+        counts = np.bincount(problem.target[samples], minlength=problem.n_classes)
+        rank = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
+        samples = np.sort(by_class[rank < max(8, MOST_FOR_MEANS // problem.n_classes)])
     rows = problem.scaled(samples)
     target = problem.target[samples]
     share = np.ones(len(samples)) if weight is None else weight[samples]

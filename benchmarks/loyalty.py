@@ -1,9 +1,10 @@
 """Loyalty on Fashion-MNIST: the paper's Tables of 4.4 beside ours, then our score against the peers' in the same run.
 
-Every model is fitted in a fresh process on the same pixels, as uint8 (ours) or as float32 from 0 to 1, and its answers to
-the test images are judged here. Our models' trust is `loyalty_score`, a peer's its top probability. Conformal peers answer two neighbouring
-questions around the same QMS classifier, calibrated on a sixth of the training images: crepes ranks by its confidence
-(one minus the second largest p-value), and MAPIE's prediction sets call an answer sure when the set holds one class.
+Every model is fitted in a fresh process on the same pixels, as uint8 (ours) or as float32 from 0 to 1, and its answers
+to the test images are judged here. Our models' trust is `loyalty_score`, a peer's its top probability. Conformal peers
+answer two neighbouring questions around the same QMS classifier, calibrated on a sixth of the training images: crepes
+ranks by its confidence (one minus the second largest p-value), and MAPIE's prediction sets call an answer sure when the
+set holds one class.
 """
 
 import warnings

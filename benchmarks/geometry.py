@@ -47,9 +47,7 @@ def radii(seed: int) -> dict[str, Callable[[], Any]]:
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((N_SAMPLES, N_FEATURES))
     stack = rng.standard_normal((N_SAMPLES, N_FEATURES, N_FEATURES))
-    calls: dict[str, Callable[[], Any]] = {
-        YARDSTICK: partial(np.linalg.eigh, stack + stack.transpose(0, 2, 1))
-    }
+    calls: dict[str, Callable[[], Any]] = {YARDSTICK: partial(np.linalg.eigh, stack + stack.transpose(0, 2, 1))}
     for m, q in SHAPES:
         model = random_separators(m, q, N_FEATURES, seed)
         calls[f"certified_radius, m={m}, q={q}"] = partial(certified_radius, model, X)
@@ -66,9 +64,7 @@ def constructions(seed: int) -> dict[str, Callable[[], Any]]:
     pairwise = pairwise_from_separators(random_separators(3, 20, LARGE, seed))
     return {
         "Lemma 1, spectral": partial(member_from_polynomial, nonnegative, method="spectral"),
-        "Lemma 1, the paper's elimination": partial(
-            member_from_polynomial, nonnegative, method="elimination"
-        ),
+        "Lemma 1, the paper's elimination": partial(member_from_polynomial, nonnegative, method="elimination"),
         "Lemma 2, spectral": partial(difference_of_members, indefinite, method="spectral"),
         "Lemma 2, the paper's monomials": partial(difference_of_members, indefinite, method="monomial"),
         "Theorem 1, compact, m=3": partial(separators_from_pairwise, pairwise, method="compact"),

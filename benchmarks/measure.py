@@ -31,9 +31,7 @@ def timed(function: Callable[[], Result]) -> tuple[Result, float]:
     return result, time.perf_counter() - start
 
 
-def interleaved_medians(
-    functions: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1
-) -> dict[str, float]:
+def interleaved_medians(functions: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1) -> dict[str, float]:
     """Median wall time of each function, in rounds over all of them.
 
     A machine that slows down for a while then slows every function, so their ratios stay honest.
@@ -81,9 +79,7 @@ def _status_kilobytes(name: str) -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1])
-    raise RuntimeError(
-        f"/proc/self/status has no line {name!r}: peak memory cannot be measured on this kernel."
-    )
+    raise RuntimeError(f"/proc/self/status has no line {name!r}: peak memory cannot be measured on this kernel.")
 
 
 def in_fresh_process(function: Callable[..., Result], *arguments: Any) -> Result:

@@ -11,9 +11,7 @@ from benchmarks.tables import available_cores
 def benchmark_parser(command: str, description: str | None) -> argparse.ArgumentParser:
     """A parser with the common options: where to write, the seed, the threads."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks {command}", description=description)
-    parser.add_argument(
-        "--output", type=Path, default=Path("benchmark-results"), help="folder for the tables"
-    )
+    parser.add_argument("--output", type=Path, default=Path("benchmark-results"), help="folder for the tables")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--n-jobs", type=int, default=available_cores(), help="threads (default: every core)")
     return parser
@@ -32,6 +30,4 @@ def models_named(models: Sequence[Model], wanted: Sequence[str] | None) -> list[
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise SystemExit(f"--only: no model is named {unknown}; choose from {sorted(known)}.")
-    return [
-        model for model in models if model.name in wanted or ("ours" if model.ours else "peers") in wanted
-    ]
+    return [model for model in models if model.name in wanted or ("ours" if model.ours else "peers") in wanted]

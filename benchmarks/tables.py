@@ -34,17 +34,12 @@ class Table:
         """Append one row; every cell must belong to a column."""
         unknown = set(cells) - set(self.columns)
         if unknown:
-            raise ValueError(
-                f"{self.title!r} has no column {sorted(unknown)}; its columns are {list(self.columns)}."
-            )
+            raise ValueError(f"{self.title!r} has no column {sorted(unknown)}; its columns are {list(self.columns)}.")
         self.rows.append(cells)
 
     def text_cells(self) -> list[list[str]]:
         """All cells as text, header first."""
-        body = [
-            [self._text(row.get(name), self.formats.get(name, "")) for name in self.columns]
-            for row in self.rows
-        ]
+        body = [[self._text(row.get(name), self.formats.get(name, "")) for name in self.columns] for row in self.rows]
         return [list(self.columns), *body]
 
     def as_text(self) -> str:
@@ -53,9 +48,7 @@ class Table:
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         sides = ["<" if self._is_text(name) else ">" for name in self.columns]
         lines = [
-            "  ".join(
-                f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
-            ).rstrip()
+            "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
             for row in cells
         ]
         return "\n".join([self.title, lines[0], "-" * max(map(len, lines)), *lines[1:], *self._note_lines()])

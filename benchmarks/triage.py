@@ -123,9 +123,7 @@ class Outcome:
 def outcome(coverages: list[float], accuracies: list[float], target: float) -> Outcome:
     covered, right = np.array(coverages), np.array(accuracies)
     broken = (covered > 0) & (right < target)
-    return Outcome(
-        float(broken.mean()), float(covered.mean()), float(np.median(covered)), float((covered == 0).mean())
-    )
+    return Outcome(float(broken.mean()), float(covered.mean()), float(np.median(covered)), float((covered == 0).mean()))
 
 
 def experiment(
@@ -148,9 +146,9 @@ def experiment(
         warnings.simplefilter("ignore", TargetNotReachedWarning)
         for repeat in range(repeats):
             rows = rng.integers(len(right), size=n_calibration)
-            triage = TriageClassifier(
-                frozen, target_accuracy=target, confidence=confidence, random_state=repeat
-            ).fit(rows[:, None], pool.true[rows])
+            triage = TriageClassifier(frozen, target_accuracy=target, confidence=confidence, random_state=repeat).fit(
+                rows[:, None], pool.true[rows]
+            )
             ours.append(truth(triage.thresholds_[0]) if triage.attained_ else (0.0, np.nan))
             naive.append(truth(naive_threshold(pool.trust[rows], right[rows], target, confidence)))
     first, second = (outcome(*map(list, zip(*found, strict=True)), target) for found in (ours, naive))
@@ -190,9 +188,7 @@ def main(argv: list[str]) -> int:
             pool = judged_pool(X, y, n_train, model, options.n_jobs, options.seed)
             oracle = coverage_at_accuracy(pool.true, pool.predicted, pool.trust, accuracy=options.target)
             for n in map(int, options.calibration):
-                ours, naive = experiment(
-                    pool, n, options.target, options.confidence, options.repeats, options.seed
-                )
+                ours, naive = experiment(pool, n, options.target, options.confidence, options.repeats, options.seed)
                 row = {
                     "set": name,
                     "model": model.name,

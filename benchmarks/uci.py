@@ -162,9 +162,7 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
 
     models = models_named((*settings.UCI, *peers.UCI), options.only)
-    paths = [
-        path for path in sorted(options.data.glob("*.npz")) if not options.sets or path.stem in options.sets
-    ]
+    paths = [path for path in sorted(options.data.glob("*.npz")) if not options.sets or path.stem in options.sets]
     if not paths:
         parser.error(f"--data {options.data}: no .npz file there has a wanted name (--sets {options.sets}).")
     file = ResultFile(options.output / "uci-results.csv", resume=options.resume)

@@ -338,8 +338,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             raise ValueError("classes must be given on the first call of partial_fit of QMSClassifier.")
         if not first_call and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"classes must be those of the first call of partial_fit, {self.classes_}; "
-                f"got {np.unique(classes)}."
+                f"classes must be those of the first call of partial_fit, {self.classes_}; got {np.unique(classes)}."
             )
         known = np.unique(classes) if first_call else self.classes_
         X, target, known, weight = check_training_data(self, X, y, sample_weight, classes=known, reset=first_call)

@@ -46,7 +46,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scikit-learn's
         OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only "plain" for
         sparse data
-        and for more than 200 columns.
+        and for more than 500 columns.
     cv : int, splitter or iterable, default=5
         A number means folds that balance the classes and never part equal rows.
     ensemble_size : int, default=10

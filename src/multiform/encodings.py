@@ -16,7 +16,7 @@ __all__ = ["Encodings", "enrichment"]
 
 FEW_VALUES = 12  # a column with so few distinct values, but more than 2, is one-hot encoded
 N_KNOTS = 5
-WIDE = 200  # from so many columns on, "auto" leaves them as they are
+WIDE = 500  # from so many columns on, "auto" leaves them as they are
 
 
 def enrichment(X: npt.NDArray[Any]) -> ColumnTransformer:

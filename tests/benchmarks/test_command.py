@@ -41,9 +41,7 @@ def test_models_by_name():
     assert models_named(models, ["ours"]) == list(settings.UCI)
     assert models_named(models, ["peers"]) == list(peers.UCI)
     assert models_named(models, None) == list(models)
-    with pytest.raises(
-        SystemExit, match=r"no model is named \['knn'\]; choose from \['HistGradientBoosting'"
-    ):
+    with pytest.raises(SystemExit, match=r"no model is named \['knn'\]; choose from \['HistGradientBoosting'"):
         models_named(models, ["knn"])
 
 
@@ -51,9 +49,7 @@ def test_names():
     assert names("a, b,,c ") == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize(
-    "models", [settings.FASHION + peers.FASHION, settings.UCI + peers.UCI, peers.PREDICT]
-)
+@pytest.mark.parametrize("models", [settings.FASHION + peers.FASHION, settings.UCI + peers.UCI, peers.PREDICT])
 def test_model_names_are_unique(models):
     assert len({model.name for model in models}) == len(models)
 

@@ -32,9 +32,7 @@ def test_confidence():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 4)), np.arange(60) % 3
     with_probabilities = LinearDiscriminantAnalysis().fit(X, y)
-    np.testing.assert_array_equal(
-        confidence(with_probabilities, X), with_probabilities.predict_proba(X).max(axis=1)
-    )
+    np.testing.assert_array_equal(confidence(with_probabilities, X), with_probabilities.predict_proba(X).max(axis=1))
     without = SVC().fit(X, y)
     margins = confidence(without, X)
     for margin, scores in zip(margins, without.decision_function(X), strict=True):
@@ -70,9 +68,7 @@ def test_reproduction_shows_the_paper_beside_ours():
     assert [row["source"] for row in tables[0].rows] == ["the paper", "QMS, cpm", "QMS, adam"]
     titles = [table.title for table in tables[1:]]
     assert titles[0] == "Confusion matrix (training set): the paper"
-    assert titles[3:] == [
-        f"Confusion matrix (test set): {who}" for who in ("the paper", "QMS, cpm", "QMS, adam")
-    ]
+    assert titles[3:] == [f"Confusion matrix (test set): {who}" for who in ("the paper", "QMS, cpm", "QMS, adam")]
     assert [tables[4].rows[0][str(k)] for k in range(10)] == paper.TEST_CONFUSION[0].tolist()
 
 
@@ -84,9 +80,7 @@ def test_a_run_from_data_to_files(tmp_path, capsys):
     lines = (output / "fashion.csv").read_text().splitlines()
     (lda, published) = csv.DictReader(line for line in lines if not line.startswith("#"))
     assert lda["model"] == "LDA"
-    assert (
-        float(lda["train %"]) > float(lda["test %"]) > 0.0
-    )  # random labels are learnt by heart, not understood
+    assert float(lda["train %"]) > float(lda["test %"]) > 0.0  # random labels are learnt by heart, not understood
     assert float(lda["fit s"]) > 0.0
     assert published["model"] == "the paper"
     assert "LDA" in capsys.readouterr().out

@@ -8,9 +8,7 @@ import numpy as np
 
 def idx_bytes(array):
     """The format, restated: 0, 0, type 8, number of axes, big-endian lengths, the bytes."""
-    return (
-        bytes([0, 0, 8, array.ndim]) + b"".join(struct.pack(">I", n) for n in array.shape) + array.tobytes()
-    )
+    return bytes([0, 0, 8, array.ndim]) + b"".join(struct.pack(">I", n) for n in array.shape) + array.tobytes()
 
 
 def write_folder(folder, *, compress=True, seed=0, n_train=12, n_test=5):

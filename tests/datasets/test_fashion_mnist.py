@@ -43,9 +43,7 @@ def test_given_folder(tmp_path, compress, kind):
 
 def test_order_of_the_places(monkeypatch, tmp_path, nowhere):
     given, variable, debian = tmp_path / "given", tmp_path / "variable", tmp_path / "debian"
-    arrays = {
-        folder: write_folder(folder, seed=seed) for seed, folder in enumerate((given, variable, debian))
-    }
+    arrays = {folder: write_folder(folder, seed=seed) for seed, folder in enumerate((given, variable, debian))}
     monkeypatch.setattr(_fashion_mnist, "DEBIAN_FOLDER", debian)
     assert_loaded(load_fashion_mnist(), arrays[debian])
     monkeypatch.setenv("MULTIFORM_FASHION_MNIST", str(variable))
@@ -57,9 +55,7 @@ def test_a_named_folder_is_not_replaced_by_another_place(monkeypatch, tmp_path, 
     debian = tmp_path / "debian"
     write_folder(debian)
     monkeypatch.setattr(_fashion_mnist, "DEBIAN_FOLDER", debian)
-    with pytest.raises(
-        FileNotFoundError, match=r"absent \(data_dir\) has neither train-images-idx3-ubyte.gz"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"absent \(data_dir\) has neither train-images-idx3-ubyte.gz"):
         load_fashion_mnist(tmp_path / "absent")
     monkeypatch.setenv("MULTIFORM_FASHION_MNIST", str(tmp_path / "absent"))
     with pytest.raises(FileNotFoundError, match=r"environment variable MULTIFORM_FASHION_MNIST"):

@@ -49,9 +49,7 @@ ESTIMATORS = {
     "perceptron": Perceptron(random_state=0),
     "linear svc": LinearSVC(random_state=0),
     "scaled logistic": make_pipeline(StandardScaler(), LogisticRegression()),
-    "not centred": make_pipeline(
-        StandardScaler(with_mean=False), "passthrough", LogisticRegression(max_iter=1000)
-    ),
+    "not centred": make_pipeline(StandardScaler(with_mean=False), "passthrough", LogisticRegression(max_iter=1000)),
     "not scaled": make_pipeline(StandardScaler(with_std=False), LogisticRegression(max_iter=1000)),
     "min-max qda": make_pipeline(MinMaxScaler(), QuadraticDiscriminantAnalysis()),
     "robust bayes": make_pipeline(RobustScaler(), GaussianNB()),
@@ -64,9 +62,7 @@ ESTIMATORS = {
 def make_data(m: int, p: int, seed: int, n: int = 240) -> tuple[np.ndarray, np.ndarray]:
     """Overlapping classes of unequal size and shape, in mixed units."""
     rng = np.random.default_rng(seed)
-    X, y = make_blobs(
-        n_samples=n, n_features=p, centers=m, cluster_std=rng.uniform(2, 6, m), random_state=seed
-    )
+    X, y = make_blobs(n_samples=n, n_features=p, centers=m, cluster_std=rng.uniform(2, 6, m), random_state=seed)
     keep = rng.random(n) < np.linspace(0.4, 1.0, m)[y]
     X = (X @ rng.normal(size=(p, p)) + rng.normal(size=p)) * 10.0 ** rng.uniform(-1, 1, p)
     return X[keep], np.array([f"class {k}" for k in range(m)])[y[keep]]
@@ -122,9 +118,7 @@ def test_radius_of_logistic_regression_is_its_margin():
     X, y = make_data(2, 5, seed=3)
     estimator = LogisticRegression(max_iter=1000).fit(X, y)
     margin = np.abs(estimator.decision_function(X)) / np.linalg.norm(estimator.coef_)
-    np.testing.assert_allclose(
-        certified_radius(qms_from_estimator(estimator), X), margin, rtol=1e-6, atol=1e-9
-    )
+    np.testing.assert_allclose(certified_radius(qms_from_estimator(estimator), X), margin, rtol=1e-6, atol=1e-9)
 
 
 def test_bridge_is_a_warm_start():

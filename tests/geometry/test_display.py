@@ -17,9 +17,7 @@ plt = pytest.importorskip("matplotlib.pyplot")
 @pytest.fixture
 def separators():
     rng = np.random.default_rng(0)
-    return Separators(
-        rng.normal(size=(3, 4, 4)), rng.normal(size=(3, 4)), ["a", "b", "c"], ["w", "x", "y", "z"]
-    )
+    return Separators(rng.normal(size=(3, 4, 4)), rng.normal(size=(3, 4)), ["a", "b", "c"], ["w", "x", "y", "z"])
 
 
 @pytest.fixture(autouse=True)

@@ -36,9 +36,7 @@ def test_lemma_1_what_is_not_nonnegative_is_refused_with_a_point(f, method):
     if f.is_nonnegative():
         assert member_from_polynomial(f, method=method).to_polynomial().isclose(f, 1e-8)
         return
-    with pytest.raises(
-        NotNonnegativeError, match="only a nonnegative quadratic is a member function"
-    ) as error:
+    with pytest.raises(NotNonnegativeError, match="only a nonnegative quadratic is a member function") as error:
         member_from_polynomial(f, method=method)
     assert error.value.value < 0
     assert f([error.value.point])[0] == error.value.value
@@ -94,9 +92,7 @@ def test_lemma_2_monomials_of_the_proof():
 
 def test_unknown_methods_are_refused():
     f = QuadraticPolynomial([[1.0]])
-    with pytest.raises(
-        ValueError, match='method of member_from_polynomial must be "spectral" or "elimination"'
-    ):
+    with pytest.raises(ValueError, match='method of member_from_polynomial must be "spectral" or "elimination"'):
         member_from_polynomial(f, method="magic")
     with pytest.raises(ValueError, match='method of difference_of_members must be "spectral" or "monomial"'):
         difference_of_members(f, method="magic")

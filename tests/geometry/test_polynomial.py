@@ -128,9 +128,7 @@ def test_nonnegativity_of_known_cases(f, expected):
 
 
 def test_tolerance_forgives_as_much_as_it_says():
-    f = QuadraticPolynomial(np.eye(2), constant=-1e-8) + QuadraticPolynomial(
-        np.zeros((2, 2)), [2.0, 0.0], 1.0
-    )
+    f = QuadraticPolynomial(np.eye(2), constant=-1e-8) + QuadraticPolynomial(np.zeros((2, 2)), [2.0, 0.0], 1.0)
     assert not f.is_nonnegative()
     assert f.is_nonnegative(tol=1e-7)
 

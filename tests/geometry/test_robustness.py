@@ -34,8 +34,7 @@ def make_separators(shape: str, m: int, p: int, seed: int) -> Separators:
 def decide(separators: Separators, X: np.ndarray) -> np.ndarray:
     """The classifier of the paper's (1.1), restated."""
     values = [
-        [np.sum((A @ x - b) ** 2) for A, b in zip(separators.components, separators.offsets, strict=True)]
-        for x in X
+        [np.sum((A @ x - b) ** 2) for A, b in zip(separators.components, separators.offsets, strict=True)] for x in X
     ]
     return separators.classes[np.argmin(values, axis=1)]
 

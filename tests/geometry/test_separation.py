@@ -82,8 +82,7 @@ def test_theorem_1_property_a_of_all_pairs_makes_a_perfect_classifier(m, seed, m
     X = 2 * np.random.default_rng(seed).normal(size=(40, 2))
     # The sets: points where the class beats all others by more than rounding.
     classes = [
-        X[[all(h[i, j]([x])[0] < -1e-6 for j in range(m) if j != i) for x in X]].reshape(-1, 2)
-        for i in range(m)
+        X[[all(h[i, j]([x])[0] < -1e-6 for j in range(m) if j != i) for x in X]].reshape(-1, 2) for i in range(m)
     ]
     for i, j in product(range(m), repeat=2):
         if i != j:
@@ -189,9 +188,7 @@ def test_one_vs_one_models_can_be_merged():
     h = {}
     for i, j in [(0, 1), (0, 2), (1, 2)]:
         gap = means[j] - means[i]
-        h[i, j] = QuadraticPolynomial.affine(gap, -float(gap @ (means[i] + means[j])) / 2) * rng.uniform(
-            0.8, 1.2
-        )
+        h[i, j] = QuadraticPolynomial.affine(gap, -float(gap @ (means[i] + means[j])) / 2) * rng.uniform(0.8, 1.2)
     merged = separators_from_pairwise(project_to_cyclic(h))
     assert np.mean(merged.predict(X) == y) > 0.93
 

@@ -25,9 +25,7 @@ def test_values_decisions_and_members_agree_with_the_definition():
 
 def test_of_takes_whatever_has_separators():
     separators = Separators(A, B, ["u", "v"], ["a", "b"])
-    fitted = SimpleNamespace(
-        components_=A, offsets_=B, classes_=np.array(["u", "v"]), feature_names_in_=["a", "b"]
-    )
+    fitted = SimpleNamespace(components_=A, offsets_=B, classes_=np.array(["u", "v"]), feature_names_in_=["a", "b"])
     assert Separators.of(separators) is separators
     for other in (Separators.of(fitted), Separators.of(dict(zip("uv", separators, strict=True)))):
         np.testing.assert_array_equal(other.components, A)

@@ -127,9 +127,7 @@ def test_coverage_comes_close_to_the_oracle():
     local_risk = POPULATIONS["rising"]
     cumulative = np.cumsum(local_risk(GRID)) / np.arange(1, len(GRID) + 1)
     oracle = 1 - GRID[np.flatnonzero(cumulative <= 1 - TARGET)[-1]]
-    coverages = [
-        1 - min(our_threshold(t, r, k), 1.0) for k, (t, r) in enumerate(calibrations(local_risk, 20_000, 15))
-    ]
+    coverages = [1 - min(our_threshold(t, r, k), 1.0) for k, (t, r) in enumerate(calibrations(local_risk, 20_000, 15))]
     assert oracle - np.median(coverages) < 0.03
 
 

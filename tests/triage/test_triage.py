@@ -140,9 +140,7 @@ def test_fallback_answers_what_is_deferred(data):
     deferred = triage.defer(X_new)
     second = KNeighborsClassifier().fit(X, y)
     np.testing.assert_array_equal(triage.predict(X_new)[deferred], second.predict(X_new[deferred]))
-    np.testing.assert_array_equal(
-        triage.predict(X_new)[~deferred], triage.estimator_.predict(X_new[~deferred])
-    )
+    np.testing.assert_array_equal(triage.predict(X_new)[~deferred], triage.estimator_.predict(X_new[~deferred]))
     np.testing.assert_array_equal(triage.answered_by(X_new) == "fallback", deferred)
     np.testing.assert_allclose(triage.predict_proba(X_new).sum(axis=1), 1)
     np.testing.assert_allclose(triage.predict_proba(X_new)[deferred], second.predict_proba(X_new[deferred]))
@@ -170,9 +168,7 @@ def test_report_counts_who_answered(data):
         f"{report.coverage:.2%}",
         f"{report.accepted_accuracy:.2%}",
     ]
-    assert lines[-1] == (
-        "promised (exact): accuracy of accepted answers at least 97.00%, with confidence 95.00%"
-    )
+    assert lines[-1] == ("promised (exact): accuracy of accepted answers at least 97.00%, with confidence 95.00%")
 
 
 def test_report_without_fallback_has_no_accuracy_for_nobody(data, fitted):
@@ -190,9 +186,7 @@ def test_report_without_fallback_has_no_accuracy_for_nobody(data, fitted):
 def test_defer_label(data, names, label, kind):
     X, y, X_new, _ = data
     y = np.array(names)[y]
-    triage = TriageClassifier(
-        LogisticRegression(), target_accuracy=0.97, defer_label=label, random_state=0
-    ).fit(X, y)
+    triage = TriageClassifier(LogisticRegression(), target_accuracy=0.97, defer_label=label, random_state=0).fit(X, y)
     answers, deferred = triage.predict(X_new), triage.defer(X_new)
     assert answers.dtype.kind == kind
     assert all(answer == label for answer in answers[deferred])
@@ -202,9 +196,7 @@ def test_defer_label(data, names, label, kind):
 def test_unattainable_target_defers_everything_and_says_so(data):
     X, y, X_new, y_new = data
     y = np.random.default_rng(0).permutation(y)
-    with pytest.warns(
-        TargetNotReachedWarning, match=r"everything is deferred.*at least 299 accepted samples"
-    ):
+    with pytest.warns(TargetNotReachedWarning, match=r"everything is deferred.*at least 299 accepted samples"):
         triage = TriageClassifier(LogisticRegression(), random_state=0).fit(X, y)
     assert not triage.attained_
     assert np.isinf(triage.thresholds_).all()
@@ -258,9 +250,7 @@ def test_samples_needed_is_the_least_number(target, level):
 def test_rare_classes_are_named_in_the_warning():
     X, y = make_blobs([1500, 1500, 12], centers=[[-9, 0], [9, 0], [0, 30]], random_state=0)
     with pytest.warns(TargetNotReachedWarning, match=r"for 1 of 3 predicted classes \(2\)"):
-        triage = TriageClassifier(
-            LogisticRegression(), target_accuracy=0.95, per_class=True, random_state=0
-        ).fit(X, y)
+        triage = TriageClassifier(LogisticRegression(), target_accuracy=0.95, per_class=True, random_state=0).fit(X, y)
     assert triage.attained_
     assert list(np.isinf(triage.thresholds_) & (triage.thresholds_ > 0)) == [False, False, True]
     assert triage.defer([[0.0, 30.0]]).all()
@@ -280,13 +270,11 @@ def test_fallback_may_know_more_classes(data):
     known = y < 2
     model = FrozenEstimator(LogisticRegression().fit(X[known], y[known]))
     with pytest.warns(TargetNotReachedWarning, match="everything is deferred"):
-        triage = TriageClassifier(
-            model, fallback=LogisticRegression(), score_method=lambda m, Z: np.ones(len(Z))
-        ).fit(X, y)
+        triage = TriageClassifier(model, fallback=LogisticRegression(), score_method=lambda m, Z: np.ones(len(Z))).fit(
+            X, y
+        )
     assert list(triage.classes_) == [0, 1, 2]
-    np.testing.assert_array_equal(
-        triage.classes_[triage.predict_proba(X_new).argmax(axis=1)], triage.predict(X_new)
-    )
+    np.testing.assert_array_equal(triage.classes_[triage.predict_proba(X_new).argmax(axis=1)], triage.predict(X_new))
 
 
 def test_single_class_calibration_set(data):
@@ -423,9 +411,7 @@ def test_finished_classes_leave_their_level_to_the_others():
     rng = np.random.default_rng(0)
     groups, trust = np.arange(n) % 2, rng.random(n)
     right = (groups == 0) | (trust > 0.4) | (rng.random(n) < 0.5)
-    both = certify(
-        trust, right, groups, 2, target_accuracy=0.95, confidence=0.9, rng=np.random.RandomState(0)
-    )
+    both = certify(trust, right, groups, 2, target_accuracy=0.95, confidence=0.9, rng=np.random.RandomState(0))
     assert both[0].threshold == -np.inf
     assert both[0].level == pytest.approx(0.05)
     assert 0.3 < both[1].threshold < 0.4

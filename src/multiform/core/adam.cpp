@@ -44,8 +44,8 @@ void AdamMember::begin_pass() {
 }
 
 void AdamMember::reserve(int n_threads) {
-    const auto rows = static_cast<size_t>(
-        std::min<int64_t>(settings_.batch_size, static_cast<int64_t>(eligible_.size())));
+    const auto rows =
+        static_cast<size_t>(std::min<int64_t>(settings_.batch_size, static_cast<int64_t>(eligible_.size())));
     const auto outputs = static_cast<size_t>(problem_.n_classes * member_.n_components);
     const auto width = static_cast<size_t>(member_.width());
     const auto tiles = rows / kTileRows + 1;
@@ -103,10 +103,20 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
             if (member_.sample_weight != nullptr) row_weight_[i] = member_.sample_weight[samples[i]];
         }
         float* scratch = scratch_.data() + thread * apart(2 * m);
-        const LossTile loss{z_.data() + first * outputs, last - first, m, q, row_target_.data() + first,
+        const LossTile loss{z_.data() + first * outputs,
+                            last - first,
+                            m,
+                            q,
+                            row_target_.data() + first,
                             member_.sample_weight == nullptr ? nullptr : row_weight_.data() + first,
-                            member_.class_weight, energy_.data(), member_.alpha, scale, scratch, scratch + m,
-                            tile_slope_.data() + tile * apart(m), row_active_.data() + first};
+                            member_.class_weight,
+                            energy_.data(),
+                            member_.alpha,
+                            scale,
+                            scratch,
+                            scratch + m,
+                            tile_slope_.data() + tile * apart(m),
+                            row_active_.data() + first};
         tile_loss_[tile] = kernels.ratio_loss(loss);
         for (int64_t i = first; i < last; ++i) active_[samples[i]] = row_active_[i];
     });
@@ -118,11 +128,11 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
     // Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
     ++steps_;
     visits_ += n;
-    const double progress = std::min(
-        1.0, (static_cast<double>(passes_) + static_cast<double>(batch_) / static_cast<double>(n_batches_)) /
-                 static_cast<double>(settings_.n_passes));
-    const double fade = settings_.final_rate +
-                        (1.0 - settings_.final_rate) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+    const double progress =
+        std::min(1.0, (static_cast<double>(passes_) + static_cast<double>(batch_) / static_cast<double>(n_batches_)) /
+                          static_cast<double>(settings_.n_passes));
+    const double fade =
+        settings_.final_rate + (1.0 - settings_.final_rate) * 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
     const double t = static_cast<double>(steps_);
     const double correction = std::sqrt(1.0 - std::pow(static_cast<double>(settings_.beta2), t)) /
                               (1.0 - std::pow(static_cast<double>(settings_.beta1), t));
@@ -151,8 +161,9 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
             const float decay = 2.0f * member_.noise * static_cast<float>(slope);
             for (int64_t row = k * q; row < (k + 1) * q; ++row) {
                 const int64_t at = row * width + c0;
-                AdamSlice slice{member_.weights + at, first_ + at, second_ + at, gradient_.data() + at, inner, decay,
-                                settings_.beta1, settings_.beta2, rate, settings_.epsilon};
+                AdamSlice slice{
+                    member_.weights + at, first_ + at,     second_ + at, gradient_.data() + at, inner, decay,
+                    settings_.beta1,      settings_.beta2, rate,         settings_.epsilon};
                 kernels.adam(slice);
                 if (c1 == width) {  // the offset, which noise does not touch
                     const int64_t end_ = row * width + width - 1;

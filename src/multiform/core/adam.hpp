@@ -10,10 +10,10 @@ namespace multiform {
 
 struct AdamSettings {
     int64_t batch_size;
-    int64_t n_passes;   // the length of the cosine schedule
+    int64_t n_passes;  // the length of the cosine schedule
     float learning_rate, beta1, beta2, epsilon;
-    float revisit;      // chance that a sample without an active pair is visited in a pass; 1 visits all
-    float final_rate;   // the learning rate at the end of the schedule, as a share of the first
+    float revisit;     // chance that a sample without an active pair is visited in a pass; 1 visits all
+    float final_rate;  // the learning rate at the end of the schedule, as a share of the first
 };
 
 class AdamMember {

@@ -107,8 +107,8 @@ void CpmMember::begin_sweep(Team& team) {
                     f[j] = kLeftOut;
                 }
             }
-            const float w = (member_.sample_weight == nullptr ? 1.0f : member_.sample_weight[sample]) *
-                            member_.class_weight[y];
+            const float w =
+                (member_.sample_weight == nullptr ? 1.0f : member_.sample_weight[sample]) * member_.class_weight[y];
             loss += static_cast<double>(w) * static_cast<double>(sample_loss);
             looked += static_cast<double>(w);
             active_[sample] = pairs > 0;
@@ -151,7 +151,8 @@ void CpmMember::lay_out(ClassSet& set) {
         if (raw) {
             const uint8_t* rows[kLanes];
             for (int64_t lane = 0; lane < count; ++lane)
-                rows[lane] = static_cast<const uint8_t*>(problem_.rows.values) + samples[lane] * problem_.rows.row_stride;
+                rows[lane] =
+                    static_cast<const uint8_t*>(problem_.rows.values) + samples[lane] * problem_.rows.row_stride;
             for (int64_t c = 0; c < p; ++c) {
                 uint8_t* out = set.bytes.data() + c * set.n_lanes + b * kLanes;
                 const int64_t column = member_.columns == nullptr ? c : member_.columns[c];

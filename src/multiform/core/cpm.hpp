@@ -64,8 +64,8 @@ class CpmMember {
     Random random_;
     std::vector<int32_t> eligible_, order_;
     std::vector<uint8_t> active_;
-    std::vector<int32_t> kept_;     // the samples of this sweep
-    std::vector<float> f_;          // (kept, m); infinity where a pair was left out
+    std::vector<int32_t> kept_;  // the samples of this sweep
+    std::vector<float> f_;       // (kept, m); infinity where a pair was left out
     std::vector<float> energy_;
     std::vector<ClassSet> sets_;
     std::vector<int64_t> by_size_;

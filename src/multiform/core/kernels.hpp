@@ -29,15 +29,15 @@ struct LossTile {
     float* residuals;  // in: A x - b, (n_rows, m * q); out: the gradient of the loss by it
     int64_t n_rows, n_classes, n_components;
     const int32_t* target;
-    const float* weight;           // per row; null means 1
-    const float* class_weight;     // per class
-    const float* noise_energy;     // sigma^2 ||A_k||^2 per class, added to f_k
+    const float* weight;        // per row; null means 1
+    const float* class_weight;  // per class
+    const float* noise_energy;  // sigma^2 ||A_k||^2 per class, added to f_k
     float alpha;
-    float scale;                   // of the gradient: 1 / batch
-    float* member_values;          // scratch, n_classes
-    float* slope;                  // scratch, n_classes
-    double* class_slope;           // out: sum over rows of d loss / d f_k
-    uint8_t* active;               // out: whether the row still has a pair above alpha
+    float scale;           // of the gradient: 1 / batch
+    float* member_values;  // scratch, n_classes
+    float* slope;          // scratch, n_classes
+    double* class_slope;   // out: sum over rows of d loss / d f_k
+    uint8_t* active;       // out: whether the row still has a pair above alpha
 };
 
 struct AdamSlice {
@@ -77,12 +77,12 @@ struct CpmRow {
     const float* inverse_rival;  // 1 / f_j per class and own sample, (n_classes, own_blocks * 16); 0 leaves a pair out
     int64_t n_classes;
     float alpha;
-    float noise;                 // sigma^2
-    double noise_slope;          // frozen: sum over samples of d loss / d f_k
+    float noise;         // sigma^2
+    double noise_slope;  // frozen: sum over samples of d loss / d f_k
     float grow, shrink;
-    float smallest, largest;     // of a perturbation; the offset's limit is largest_offset
+    float smallest, largest;  // of a perturbation; the offset's limit is largest_offset
     float largest_offset;
-    int64_t tried, accepted;     // out
+    int64_t tried, accepted;  // out
 };
 
 struct Kernels {
@@ -91,8 +91,7 @@ struct Kernels {
                    float* out, int64_t stride);
     double (*ratio_loss)(const LossTile&);
     void (*adam)(const AdamSlice&);
-    void (*member_values)(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components,
-                          float* out);
+    void (*member_values)(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components, float* out);
     void (*cpm_residual)(CpmRow&);
     void (*cpm_row)(CpmRow&);
     // Adds the rows first..last to sum, or with a mean their squared deviations from it; dense rows only.

@@ -30,7 +30,8 @@ static inline Lanes load(const uint8_t* at) {
     float lanes[kLanes];
 #if defined(__AVX2__)
     for (int half = 0; half < 2; ++half)
-        _mm256_storeu_ps(lanes + 8 * half, _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(at + 8 * half)))));
+        _mm256_storeu_ps(lanes + 8 * half,
+                         _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i*)(at + 8 * half)))));
 #else
     for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<float>(at[lane]);
 #endif
@@ -100,7 +101,9 @@ static void gather(const Rows& rows, const int32_t* samples, int64_t n, const in
                 gather_dense(rows, static_cast<const uint8_t*>(rows.values) + sample * rows.row_stride, columns,
                              n_selected, target);
                 break;
-            case RowKind::csr: gather_sparse(rows, sample, columns, n_selected, target); break;
+            case RowKind::csr:
+                gather_sparse(rows, sample, columns, n_selected, target);
+                break;
         }
         target[n_selected] = -1.0f;
         for (int64_t c = n_selected + 1; c < stride; ++c) target[c] = 0.0f;
@@ -155,9 +158,9 @@ static inline float sum_of_squares(const float* values, int64_t length) {
     return sum + ((rest[0] + rest[1]) + (rest[2] + rest[3]));
 }
 
-static void member_values(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components,
-                          float* out) {
-    for (int64_t i = 0; i < n_rows * n_classes; ++i) out[i] = sum_of_squares(residuals + i * n_components, n_components);
+static void member_values(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components, float* out) {
+    for (int64_t i = 0; i < n_rows * n_classes; ++i)
+        out[i] = sum_of_squares(residuals + i * n_components, n_components);
 }
 
 // loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
@@ -380,8 +383,7 @@ static void cpm_row(CpmRow& row) { row.bytes ? move_row<uint8_t>(row) : move_row
 }  // namespace multiform::MULTIFORM_ISA
 
 namespace multiform {
-const Kernels MULTIFORM_TABLE = {MULTIFORM_NAME,           MULTIFORM_ISA::gather,        MULTIFORM_ISA::ratio_loss,
-                                 MULTIFORM_ISA::adam,      MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_residual,
-                                 MULTIFORM_ISA::cpm_row,
-                                 MULTIFORM_ISA::moments};
+const Kernels MULTIFORM_TABLE = {MULTIFORM_NAME,         MULTIFORM_ISA::gather,        MULTIFORM_ISA::ratio_loss,
+                                 MULTIFORM_ISA::adam,    MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_residual,
+                                 MULTIFORM_ISA::cpm_row, MULTIFORM_ISA::moments};
 }  // namespace multiform

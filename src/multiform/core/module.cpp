@@ -117,7 +117,8 @@ struct MemberArrays {
     std::vector<nb::object> keep;
 };
 
-MemberArrays make_member(const ProblemView& problem, Array<float, 3> weights, std::optional<Array<const int32_t, 1>> columns,
+MemberArrays make_member(const ProblemView& problem, Array<float, 3> weights,
+                         std::optional<Array<const int32_t, 1>> columns,
                          std::optional<Array<const float, 1>> sample_weight, Array<const float, 1> class_weight,
                          float alpha, float noise, uint64_t seed) {
     const int64_t selected = columns ? static_cast<int64_t>(columns->size()) : problem.problem.rows.n_columns;
@@ -219,7 +220,8 @@ void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, 
         team.each(n_tiles, [&](int64_t tile, int) {
             const size_t at = static_cast<size_t>(tile) * p;
             view.kernels->moments(rows, tile * kTileRows, std::min(rows.n_rows, (tile + 1) * kTileRows),
-                                  second ? mean.data() : nullptr, sums.data() + at, lows.data() + at, highs.data() + at);
+                                  second ? mean.data() : nullptr, sums.data() + at, lows.data() + at,
+                                  highs.data() + at);
         });
         for (size_t c = 0; c < p; ++c) {
             double sum = 0;
@@ -261,11 +263,12 @@ NB_MODULE(_core, module) {
 
     nb::class_<RowsView>(module, "Rows")
         .def("set_scaling", &RowsView::set_scaling, nb::arg("center"), nb::arg("inverse_scale"))
-        .def_prop_ro("shape", [](const RowsView& view) { return nb::make_tuple(view.rows.n_rows, view.rows.n_columns); })
+        .def_prop_ro("shape",
+                     [](const RowsView& view) { return nb::make_tuple(view.rows.n_rows, view.rows.n_columns); })
         .def_prop_ro("kernel", [](const RowsView& view) { return std::string(view.kernels->name); });
     module.def("dense_rows", &dense_rows, nb::arg("values"), nb::arg("kernel") = "auto");
-    module.def("sparse_rows", &sparse_rows, nb::arg("data"), nb::arg("indptr"), nb::arg("indices"), nb::arg("n_columns"),
-               nb::arg("kernel") = "auto");
+    module.def("sparse_rows", &sparse_rows, nb::arg("data"), nb::arg("indptr"), nb::arg("indices"),
+               nb::arg("n_columns"), nb::arg("kernel") = "auto");
 
     nb::class_<ProblemView>(module, "Problem");
     module.def("problem", &make_problem, nb::arg("rows"), nb::arg("target"), nb::arg("n_classes"), nb::arg("sgemm"));
@@ -288,10 +291,11 @@ NB_MODULE(_core, module) {
                 throw nb::value_error("moments must have the shape of the weights");
             if (batch_size < 1 || n_passes < 1) throw nb::value_error("batch_size and n_passes must be at least 1");
             arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(first), nb::cast(second)});
-            const AdamSettings settings{batch_size, n_passes, learning_rate, beta1, beta2, epsilon, revisit, final_rate};
-            return HeldAdam{std::make_unique<AdamMember>(view.problem, arrays.member, settings, first.data(), second.data(),
-                                                         steps),
-                            std::move(arrays.keep)};
+            const AdamSettings settings{batch_size, n_passes, learning_rate, beta1,
+                                        beta2,      epsilon,  revisit,       final_rate};
+            return HeldAdam{
+                std::make_unique<AdamMember>(view.problem, arrays.member, settings, first.data(), second.data(), steps),
+                std::move(arrays.keep)};
         },
         nb::arg("problem"), nb::arg("weights"), nb::arg("first"), nb::arg("second"), nb::arg("columns").none(),
         nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
@@ -300,8 +304,9 @@ NB_MODULE(_core, module) {
     module.def(
         "train_adam",
         [](std::vector<HeldAdam*> members, int n_threads, int64_t until, double seconds) {
-            run_batch(members, n_threads, seconds,
-                      [until](AdamMember& member, Team& team, double deadline) { member.train(team, until, deadline); });
+            run_batch(members, n_threads, seconds, [until](AdamMember& member, Team& team, double deadline) {
+                member.train(team, until, deadline);
+            });
         },
         nb::arg("members"), nb::arg("n_threads"), nb::arg("until"), nb::arg("seconds"));
 
@@ -315,23 +320,23 @@ NB_MODULE(_core, module) {
         [](nb::object problem, Array<float, 3> weights, Array<float, 3> steps,
            std::optional<Array<const int32_t, 1>> columns, std::optional<Array<const float, 1>> sample_weight,
            Array<const float, 1> class_weight, float alpha, float noise, uint64_t seed, bool synchronous,
-           bool frozen_own, float slack, float revisit, int64_t max_entries, int64_t ramp, float grow, float shrink, float smallest,
-           float largest, float largest_offset) {
+           bool frozen_own, float slack, float revisit, int64_t max_entries, int64_t ramp, float grow, float shrink,
+           float smallest, float largest, float largest_offset) {
             const auto& view = nb::cast<const ProblemView&>(problem);
             MemberArrays arrays = make_member(view, weights, columns, sample_weight, class_weight, alpha, noise, seed);
             if (steps.size() != weights.size()) throw nb::value_error("steps must have the shape of the weights");
             if (ramp < 1) throw nb::value_error("ramp must be at least 1");
             arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(steps)});
-            const CpmSettings settings{synchronous, frozen_own, slack, revisit, max_entries, ramp, grow, shrink, smallest,
-                                       largest, largest_offset};
+            const CpmSettings settings{synchronous, frozen_own, slack,    revisit, max_entries,   ramp,
+                                       grow,        shrink,     smallest, largest, largest_offset};
             return HeldCpm{std::make_unique<CpmMember>(view.problem, arrays.member, settings, steps.data()),
                            std::move(arrays.keep)};
         },
         nb::arg("problem"), nb::arg("weights"), nb::arg("steps"), nb::arg("columns").none(),
         nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
         nb::arg("seed"), nb::arg("synchronous"), nb::arg("frozen_own"), nb::arg("slack"), nb::arg("revisit"),
-        nb::arg("max_entries"), nb::arg("ramp"), nb::arg("grow"), nb::arg("shrink"), nb::arg("smallest"), nb::arg("largest"),
-        nb::arg("largest_offset"));
+        nb::arg("max_entries"), nb::arg("ramp"), nb::arg("grow"), nb::arg("shrink"), nb::arg("smallest"),
+        nb::arg("largest"), nb::arg("largest_offset"));
     module.def(
         "sweep_cpm",
         [](std::vector<HeldCpm*> members, int n_threads, int64_t until, double seconds) {

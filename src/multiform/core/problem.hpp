@@ -24,14 +24,14 @@ struct Problem {
 // What one member of a batch has of its own.
 struct Member {
     int64_t n_components;
-    int64_t n_features;            // of those selected
-    const int32_t* columns;        // null: all of them
-    const float* sample_weight;    // null: 1
+    int64_t n_features;          // of those selected
+    const int32_t* columns;      // null: all of them
+    const float* sample_weight;  // null: 1
     const float* class_weight;
     float alpha;
-    float noise;                   // sigma^2
+    float noise;  // sigma^2
     uint64_t seed;
-    float* weights;                // (m, q, n_features + 1): A_k next to b_k
+    float* weights;  // (m, q, n_features + 1): A_k next to b_k
 
     int64_t width() const { return n_features + 1; }
 };
@@ -56,7 +56,8 @@ inline void noise_energy(const Member& member, int64_t n_classes, float* out) {
         if (member.noise > 0)
             for (int64_t r = 0; r < member.n_components; ++r) {
                 const float* row = member.weights + (k * member.n_components + r) * width;
-                for (int64_t c = 0; c < member.n_features; ++c) sum += static_cast<double>(row[c]) * static_cast<double>(row[c]);
+                for (int64_t c = 0; c < member.n_features; ++c)
+                    sum += static_cast<double>(row[c]) * static_cast<double>(row[c]);
             }
         out[k] = member.noise * static_cast<float>(sum);
     }

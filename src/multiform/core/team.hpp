@@ -47,9 +47,7 @@ class Team {
             return;
         }
         context_ = const_cast<void*>(static_cast<const void*>(&task));
-        invoke_ = [](void* context, int64_t index, int thread) {
-            (*static_cast<Task*>(context))(index, thread);
-        };
+        invoke_ = [](void* context, int64_t index, int thread) { (*static_cast<Task*>(context))(index, thread); };
         n_tasks_ = n_tasks;
         in_place_ = in_place;
         next_.store(0, std::memory_order_relaxed);

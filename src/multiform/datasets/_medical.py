@@ -55,17 +55,13 @@ def load_heart_disease(
     (7.27, {'chol': 5.17, 'fbs': 3.1})
     """
     if target not in ("presence", "grade"):
-        raise ValueError(
-            f"load_heart_disease: target must be 'presence' (0 or 1) or 'grade' (0 to 4), got {target!r}."
-        )
+        raise ValueError(f"load_heart_disease: target must be 'presence' (0 or 1) or 'grade' (0 to 4), got {target!r}.")
     names, data, grade = _read("heart_disease.csv")
     if target == "presence":
         values, value_names = (grade > 0).astype(np.int64), ["absent", "present"]
     else:
         values, value_names = grade, ["absent", "grade 1", "grade 2", "grade 3", "grade 4"]
-    return _bundle(
-        "heart_disease", names, data, values, target, value_names, return_X_y, as_frame, **_heart_costs()
-    )
+    return _bundle("heart_disease", names, data, values, target, value_names, return_X_y, as_frame, **_heart_costs())
 
 
 def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = False) -> Any:

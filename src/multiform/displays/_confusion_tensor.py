@@ -99,9 +99,7 @@ class ConfusionTensorDisplay:
             The display, drawn.
         """
         classes = unique_labels(y_true, y_pred) if labels is None else np.asarray(labels)
-        tensor = confusion_tensor(
-            y_true, y_pred, loyalty, labels=classes, levels=levels, sample_weight=sample_weight
-        )
+        tensor = confusion_tensor(y_true, y_pred, loyalty, labels=classes, levels=levels, sample_weight=sample_weight)
         names = classes if display_labels is None else display_labels
         return cls(tensor, display_labels=names, levels=levels).plot(ax=ax, **kwargs)
 
@@ -193,9 +191,7 @@ class ConfusionTensorDisplay:
                 for i, j in np.argwhere(self.tensor[k]):  # an empty cell stays empty: it reads better
                     colour = _readable_on(image.cmap(image.norm(share[k, i, j])))
                     count = format(self.tensor[k, i, j], kind)
-                    texts[k, i, j] = axis.text(
-                        j, i, count, ha="center", va="center", color=colour, fontsize=size
-                    )
+                    texts[k, i, j] = axis.text(j, i, count, ha="center", va="center", color=colour, fontsize=size)
             correct = "" if np.isnan(accuracy[k]) else f", {accuracy[k]:.2%} right"
             axis.set_title(f"{level}: {counts[k]:g} samples{correct}", fontsize=10)
             axis.set_xticks(range(n_classes), names, rotation=90 if max(map(len, map(str, names))) > 2 else 0)

@@ -84,9 +84,7 @@ class LoyaltyDisplay:
         return cls(actual, estimated=estimated).plot(ax=ax, **kwargs)
 
     @classmethod
-    def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **kwargs: Any
-    ) -> LoyaltyDisplay:
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **kwargs: Any) -> LoyaltyDisplay:
         """Draw what a fitted loyalty classifier estimated beside what it does on labelled samples.
 
         Parameters

@@ -176,9 +176,7 @@ class RiskCoverageDisplay:
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
         name = self.name if name is None else name
-        label = " ".join(
-            text for text in (name, None if self.aurc is None else f"(AURC = {self.aurc:.4f})") if text
-        )
+        label = " ".join(text for text in (name, None if self.aurc is None else f"(AURC = {self.aurc:.4f})") if text)
         # Every curve of shared axes gets a colour and a dash pattern of its own.
         n_before = sum(line.get_gid() == CURVE for line in ax.lines)
         colour, dashes = COLOURS[n_before % len(COLOURS)], DASHES[n_before % len(DASHES)]

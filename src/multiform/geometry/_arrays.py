@@ -18,9 +18,7 @@ def finite_array(value: ArrayLike, name: str, owner: str, *, ndim: int) -> Float
     """`value` as a finite float64 array of `ndim` dimensions, or one sentence about what is wrong with it."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim != ndim:
-        raise ValueError(
-            f"{name} of {owner} must have {ndim} dimension{'s' * (ndim != 1)}; got shape {array.shape}."
-        )
+        raise ValueError(f"{name} of {owner} must have {ndim} dimension{'s' * (ndim != 1)}; got shape {array.shape}.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} of {owner} must be finite, but it holds NaN or infinity; clean it first.")
     return array

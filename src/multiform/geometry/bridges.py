@@ -246,9 +246,7 @@ def _prior_terms(priors: AnyArray) -> FloatArray:
     return np.asarray(-2.0 * np.log(priors), dtype=np.float64)
 
 
-def _from_gaussians(
-    maps: list[FloatArray], means: FloatArray, constants: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def _from_gaussians(maps: list[FloatArray], means: FloatArray, constants: FloatArray) -> tuple[FloatArray, FloatArray]:
     """`f_k = ||T_k (x - mean_k)||^2 + kappa_k - min kappa`: the rows of T_k, and a constant one if needed."""
     extra = constants - constants.min()
     q = max(len(rows) for rows in maps) + int(extra.any())

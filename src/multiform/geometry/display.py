@@ -138,8 +138,7 @@ class SeparatorDisplay:
             origin = finite_array(at, "at", "SeparatorDisplay.from_model", ndim=1)
             if origin.shape != (p,):
                 raise ValueError(
-                    f"at of SeparatorDisplay.from_model must have {p} values, one per feature; got "
-                    f"{len(origin)}."
+                    f"at of SeparatorDisplay.from_model must have {p} values, one per feature; got {len(origin)}."
                 )
         if not grid_resolution >= 2:
             raise ValueError(
@@ -210,9 +209,7 @@ class SeparatorDisplay:
             if inside.any() and own.min() < np.median(own[inside]) < own.max():
                 level = float(np.median(own[inside]))
                 self.separators_.append(
-                    ax.contour(
-                        self.xx0, self.xx1, own, levels=[level], colors=[colours[k]], linestyles="dashed"
-                    )
+                    ax.contour(self.xx0, self.xx1, own, levels=[level], colors=[colours[k]], linestyles="dashed")
                 )
         self.samples_ = None if self.samples is None else self._scatter(ax, self.samples, colours)
         ax.legend(handles=[Patch(color=c, label=str(k)) for c, k in zip(colours, self.classes, strict=True)])
@@ -232,7 +229,5 @@ class SeparatorDisplay:
 def _two_columns(features: tuple[int | str, int | str], separators: Separators) -> list[int]:
     columns = separators.columns(features, "SeparatorDisplay.from_model")
     if len(columns) != 2 or columns[0] == columns[1]:
-        raise ValueError(
-            f"features of SeparatorDisplay.from_model must be two different features; got {features!r}."
-        )
+        raise ValueError(f"features of SeparatorDisplay.from_model must be two different features; got {features!r}.")
     return columns

@@ -79,9 +79,7 @@ def member_from_polynomial(
     array([13.])
     """
     if method not in ("spectral", "elimination"):
-        raise ValueError(
-            f'method of member_from_polynomial must be "spectral" or "elimination"; got {method!r}.'
-        )
+        raise ValueError(f'method of member_from_polynomial must be "spectral" or "elimination"; got {method!r}.')
     point = polynomial.negative_point(tol)
     if point is not None:
         raise NotNonnegativeError(point, float(polynomial([point])[0]))

@@ -147,9 +147,7 @@ class MemberFunction:
         """Equality of A and b; two that are equal as functions compare by `to_polynomial().isclose`."""
         if not isinstance(other, MemberFunction):
             return NotImplemented
-        return np.array_equal(self._components, other._components) and np.array_equal(
-            self._offsets, other._offsets
-        )
+        return np.array_equal(self._components, other._components) and np.array_equal(self._offsets, other._offsets)
 
     def __hash__(self) -> int:
         return hash(((self._components + 0.0).tobytes(), (self._offsets + 0.0).tobytes()))

@@ -45,9 +45,7 @@ class QuadraticPolynomial:
         owner = type(self).__name__
         square = finite_array(matrix, "matrix", owner, ndim=2)
         if square.shape[0] != square.shape[1] or square.shape[0] == 0:
-            raise ValueError(
-                f"matrix of {owner} must be square, p x p with p >= 1; got shape {square.shape}."
-            )
+            raise ValueError(f"matrix of {owner} must be square, p x p with p >= 1; got shape {square.shape}.")
         line = np.zeros(len(square)) if vector is None else finite_array(vector, "vector", owner, ndim=1)
         if len(line) != len(square):
             raise ValueError(

@@ -191,9 +191,7 @@ def _secular_root(value: FloatArray, squares: FloatArray, spread: FloatArray, lo
     return _newton_in_logarithms(low, high, miss_and_slope)
 
 
-def _shallow_root(
-    depth: FloatArray, limit: FloatArray, squares: FloatArray, spread: FloatArray
-) -> FloatArray:
+def _shallow_root(depth: FloatArray, limit: FloatArray, squares: FloatArray, spread: FloatArray) -> FloatArray:
     """The root w of the decreasing `R(w) = sum_i gamma_i^2 / (4 delta_i (1 + w delta_i)^2) = depth`."""
     curved = spread > 0.0
     squares, spread = squares[:, curved], spread[curved]

@@ -270,9 +270,7 @@ def project_to_cyclic(
     edges = [(i, j) for i, j in h if i != j]
     weight = np.array([1.0 if weights is None else float(weights[pair]) for pair in edges])
     if not (np.isfinite(weight).all() and (weight > 0).all()):
-        raise ValueError(
-            "weights of project_to_cyclic must be finite numbers > 0; leave a pair out of h instead."
-        )
+        raise ValueError("weights of project_to_cyclic must be finite numbers > 0; leave a pair out of h instead.")
     # Normal equations: (graph Laplacian of the weights) e = B' W h, one right-hand side per coefficient.
     # Its null space, the same quadratic added to every class, changes no difference: lstsq takes the
     # solution without it.

@@ -65,14 +65,12 @@ class Separators:
         labels = label_array(range(m) if classes is None else classes)
         if len(labels) != m or len(set(labels.tolist())) != m:
             raise ValueError(
-                f"classes of Separators must be {m} different labels, one per separator; got "
-                f"{list(labels)!r}."
+                f"classes of Separators must be {m} different labels, one per separator; got {list(labels)!r}."
             )
         names = None if feature_names is None else tuple(str(name) for name in feature_names)
         if names is not None and len(names) != p:
             raise ValueError(
-                f"feature_names of Separators must be {p} names, one per column of components; got "
-                f"{len(names)}."
+                f"feature_names of Separators must be {p} names, one per column of components; got {len(names)}."
             )
         labels.setflags(write=False)
         object.__setattr__(self, "components", frozen(matrices))
@@ -96,9 +94,7 @@ class Separators:
             return cls.from_members(list(model.values()), list(model))
         if isinstance(model, Sequence) and all(isinstance(member, MemberFunction) for member in model):
             return cls.from_members(model)
-        components, offsets, classes = (
-            getattr(model, name, None) for name in ("components_", "offsets_", "classes_")
-        )
+        components, offsets, classes = (getattr(model, name, None) for name in ("components_", "offsets_", "classes_"))
         if components is None or offsets is None or classes is None:
             raise TypeError(
                 "separators can be taken from a fitted QMSClassifier, a Separators, or MemberFunction "
@@ -161,25 +157,19 @@ class Separators:
         wanted = list(features)
         if wanted and all(isinstance(feature, (bool, np.bool_)) for feature in wanted):
             if len(wanted) != p:
-                raise ValueError(
-                    f"a boolean mask in features of {owner} needs {p} entries; got {len(wanted)}."
-                )
+                raise ValueError(f"a boolean mask in features of {owner} needs {p} entries; got {len(wanted)}.")
             wanted = np.flatnonzero(wanted).tolist()
         found = []
         for feature in wanted:
             if isinstance(feature, str):
                 if names is None or feature not in names:
-                    known = (
-                        "the model has no feature names" if names is None else f"the names are {list(names)}"
-                    )
+                    known = "the model has no feature names" if names is None else f"the names are {list(names)}"
                     raise ValueError(f"features of {owner} holds {feature!r}, but {known}.")
                 found.append(names.index(feature))
             elif isinstance(feature, Integral) and -p <= int(feature) < p:
                 found.append(int(feature) % p)
             else:
-                raise ValueError(
-                    f"features of {owner} must be names, or whole numbers below {p}; got {feature!r}."
-                )
+                raise ValueError(f"features of {owner} must be names, or whole numbers below {p}; got {feature!r}.")
         if not found:
             raise ValueError(f"features of {owner} must hold at least one feature; got none.")
         return found

@@ -172,8 +172,7 @@ class LoyaltyTable:
         lines = [f"{'':>{width}} {'count':>9} {'share':>8} {'correct':>9} {'accuracy':>9}"]
         for level, row in self.as_dict().items():
             lines.append(
-                f"{level:>{width}} {row['count']:>9g} {row['share']:>8.2%} "
-                f"{row['correct']:>9g} {row['accuracy']:>9.2%}"
+                f"{level:>{width}} {row['count']:>9g} {row['share']:>8.2%} {row['correct']:>9g} {row['accuracy']:>9.2%}"
             )
         return "\n".join(lines)
 
@@ -339,8 +338,7 @@ def _level_index(loyalty: ArrayLike, levels: Sequence[str]) -> NDArray[np.intp]:
     """The position of each sample's loyalty type in ``levels``; an unknown type is refused."""
     if len(set(levels)) != len(levels) or not len(levels):
         raise ValueError(
-            f"The parameter 'levels' must name each loyalty type once, the surest first; got "
-            f"{list(levels)!r}."
+            f"The parameter 'levels' must name each loyalty type once, the surest first; got {list(levels)!r}."
         )
     types = column_or_1d(loyalty).astype(str)
     index = _position(types, np.asarray(levels, dtype=str))

@@ -67,9 +67,7 @@ def risk_coverage_curve(
     return steps.accepted, steps.wrong / steps.accepted, steps.thresholds
 
 
-def aurc(
-    y_true: ArrayLike, y_pred: ArrayLike, trust: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def aurc(y_true: ArrayLike, y_pred: ArrayLike, trust: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Area under the risk-coverage curve: the mean selective risk (Geifman, Uziel and El-Yaniv, 2019).
 
     The expectation of r(s(x)) over the samples x: each sample contributes the error among all samples at
@@ -100,9 +98,7 @@ def aurc(
     return float(np.sum(share * steps.wrong / steps.accepted))
 
 
-def augrc(
-    y_true: ArrayLike, y_pred: ArrayLike, trust: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
+def augrc(y_true: ArrayLike, y_pred: ArrayLike, trust: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Area under the generalised risk-coverage curve (Traub et al., 2024).
 
     The integral over the coverage of P(e = 1, s >= t) = r(t) c(t), the chance that an error slips through.
@@ -215,9 +211,7 @@ def coverage_at_accuracy(
     0.5
     """
     if not 0 <= accuracy <= 1:
-        raise ValueError(
-            f"The parameter 'accuracy' of coverage_at_accuracy must be in [0, 1]; got {accuracy!r}."
-        )
+        raise ValueError(f"The parameter 'accuracy' of coverage_at_accuracy must be in [0, 1]; got {accuracy!r}.")
     steps = _acceptance_steps(y_true, y_pred, trust, sample_weight)
     # Counts are compared, not their ratio, with room for the rounding of the shares: 0.9 is reached by 9 of
     # 10.

@@ -213,9 +213,7 @@ def _allowed_errors(n: Floats, target_accuracy: float, level: float) -> Floats:
     return np.asarray(np.where(binom.cdf(k, n, 1 - target_accuracy) <= level, k, k - 1))
 
 
-def _accepted_and_errors(
-    trust: Floats, right: Bools, thresholds: Floats
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _accepted_and_errors(trust: Floats, right: Bools, thresholds: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """How many samples each threshold accepts, and how many of those are wrong; NaN is never accepted."""
     seen = ~np.isnan(trust)
     surest_first = np.argsort(-trust[seen], kind="stable")

@@ -408,9 +408,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         folds = list(splitter.split(X, y, **params["splitter"]))
         self._check_enough(sum(len(test) for _, test in folds), len(y))
         judged: Iterable[Judged] = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_and_judge)(
-                clone(self.estimator), X, y, train, test, self.score_method, params["estimator"]
-            )
+            delayed(fit_and_judge)(clone(self.estimator), X, y, train, test, self.score_method, params["estimator"])
             for train, test in folds
         )
         parts = list(judged)
@@ -449,11 +447,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         return self.cv is not None and X_cal is None and not isinstance(self.estimator, FrozenEstimator)
 
     def _all_have(self, method: str) -> bool:
-        members = (
-            [self.estimator_, self.fallback_]
-            if hasattr(self, "estimator_")
-            else [self.estimator, self.fallback]
-        )
+        members = [self.estimator_, self.fallback_] if hasattr(self, "estimator_") else [self.estimator, self.fallback]
         return all(hasattr(member, method) for member in members if member is not None)
 
     def _check_parameters(self, X_cal: Any, y_cal: Any) -> None:
@@ -468,9 +462,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             member = getattr(self, name)
             optional = name == "fallback" and member is None
             if not optional and not (hasattr(member, "fit") and is_classifier(member)):
-                raise ValueError(
-                    f"The parameter {name!r} of TriageClassifier must be a classifier; got {member!r}."
-                )
+                raise ValueError(f"The parameter {name!r} of TriageClassifier must be a classifier; got {member!r}.")
         if (X_cal is None) != (y_cal is None):
             raise ValueError(
                 "TriageClassifier.fit takes the calibration samples 'X_cal' and their labels 'y_cal' "
@@ -533,9 +525,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 def _check_samples(owner: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     """Labels as one clean column; the samples stay what they are, for the estimator to judge."""
     if y is None:
-        raise ValueError(
-            f"{type(owner).__name__} requires y to be passed, but the target y is None. Give the labels."
-        )
+        raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None. Give the labels.")
     y = column_or_1d(y, warn=True)
     y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
     check_classification_targets(y)

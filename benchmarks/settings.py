@@ -46,13 +46,23 @@ def to_unit(X: Any) -> Any:
     return X.astype("float32") / 255
 
 
+PLAIN: dict[str, Any] = {"n_components": 30, "n_models": 2, "max_iter": 12, "learning_rate": 0.05}
+
+
 def build_accurate(n_jobs: int, seed: int) -> Any:
-    """600 Nystroem features beside the pixels, two models merged."""
+    """The mean of two chances: 600 Nystroem features beside the pixels, and the pixels alone."""
+    from sklearn.ensemble import VotingClassifier
     from sklearn.kernel_approximation import Nystroem
 
-    features = Nystroem(gamma=0.01, n_components=600, random_state=seed)
-    parameters = {"n_components": 24, "n_models": 2, "noise": 0.7, "max_iter": 8, "scaling": "standard"}
-    return build_lifted(features, parameters, n_jobs, seed)
+    nystroem = Nystroem(gamma=0.02, n_components=600, random_state=seed)
+    on_nystroem = {"n_components": 24, "noise": 0.7, "max_iter": 8, "scaling": "standard"}
+    return VotingClassifier(
+        [
+            ("nystroem", build_lifted(nystroem, on_nystroem, n_jobs, seed)),
+            ("plain", build_qms(PLAIN, n_jobs, seed)),
+        ],
+        voting="soft",
+    )
 
 
 def build_best(n_jobs: int, seed: int) -> Any:
@@ -68,7 +78,7 @@ def build_best(n_jobs: int, seed: int) -> Any:
         [
             ("nystroem", build_lifted(nystroem, on_nystroem, n_jobs, seed)),
             ("fourier", build_lifted(fourier, on_fourier, n_jobs, seed)),
-            ("plain", build_qms({"n_components": 30, "n_models": 2, "max_iter": 10}, n_jobs, seed)),
+            ("plain", build_qms(PLAIN, n_jobs, seed)),
         ],
         voting="soft",
     )
@@ -80,7 +90,13 @@ PAPER: dict[str, Any] = {"n_components": 18, "alpha": 0.5, "noise": 0.0}
 FASHION = (
     qms("QMS"),
     qms("QMS, cpm", solver="cpm"),
-    Model("QMS, accurate", build_accurate, "multiform", "600 Nystroem features beside the pixels", ours=True),
+    Model(
+        "QMS, accurate",
+        build_accurate,
+        "multiform",
+        "a lifted model (600 Nystroem features) and a plain one, averaged",
+        ours=True,
+    ),
     Model("QMS, best", build_best, "multiform", "two lifted models and a plain one, averaged", ours=True),
 )
 

@@ -73,7 +73,7 @@ clean:  ## remove what the targets above have made
 	touch $@
 
 .venv/lint: .venv/installed
-	$(BIN)/python -m pip install -q "ruff>=0.14" "mypy>=1.15" "clang-format>=18"
+	$(BIN)/python -m pip install -q "ruff==0.17.*" "mypy==2.4.*" "clang-format==23.*"
 	touch $@
 
 .venv/tools: .venv/bin/python

@@ -72,8 +72,8 @@ def build_best(n_jobs: int, seed: int) -> Any:
 
     nystroem = Nystroem(gamma=0.02, n_components=2000, random_state=seed)
     fourier = RBFSampler(gamma=0.005, n_components=4000, random_state=seed)
-    on_nystroem = {"n_components": 24, "noise": 1.0, "max_iter": 12, "scaling": "standard"}
-    on_fourier = {"n_components": 24, "noise": 0.7, "max_iter": 14, "scaling": "common"}
+    on_nystroem = {"n_components": 24, "n_models": 2, "noise": 1.0, "max_iter": 12, "scaling": "standard"}
+    on_fourier = {"n_components": 24, "n_models": 2, "noise": 0.7, "max_iter": 14, "scaling": "common"}
     return VotingClassifier(
         [
             ("nystroem", build_lifted(nystroem, on_nystroem, n_jobs, seed)),

@@ -149,8 +149,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     >>> from multiform import QMSClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = QMSClassifier(random_state=0).fit(X, y)
-    >>> model.components_.shape
-    (3, 5, 4)
+    >>> model.components_.shape  # 5 rows and what the noise adds
+    (3, 6, 4)
     >>> model.score(X, y) > 0.95
     True
     """

@@ -46,7 +46,7 @@ def to_unit(X: Any) -> Any:
     return X.astype("float32") / 255
 
 
-PLAIN: dict[str, Any] = {"n_components": 30, "n_models": 2, "max_iter": 12, "learning_rate": 0.05}
+PLAIN: dict[str, Any] = {"n_components": 30, "n_models": 2, "max_iter": 10}
 
 
 def build_accurate(n_jobs: int, seed: int) -> Any:

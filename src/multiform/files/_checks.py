@@ -1,0 +1,104 @@
+"""Whether the parts of a model that was read fit each other: the engine trusts its arrays, a file may be anybody's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["loyalty", "qms", "qms_cv", "triage"]
+
+
+def _require(condition: Any, what: str) -> None:
+    if not condition:
+        raise ValueError(what)
+
+
+def _array(value: Any, shape: tuple[int | None, ...], kinds: str, what: str) -> Any:
+    """An array of this shape (None: any length) and of one of these kinds of numbers."""
+    fits = (
+        isinstance(value, np.ndarray)
+        and value.ndim == len(shape)
+        and all(size is None or size == found for size, found in zip(shape, value.shape, strict=True))
+        and value.dtype.kind in kinds
+    )
+    _require(fits, f"{what} has the wrong shape or type")
+    return value
+
+
+def _classes(model: Any) -> int:
+    classes = _array(model.classes_, (None,), "biufUO", "classes_")
+    _require(len(classes) >= 2 and bool((classes[1:] > classes[:-1]).all()), "classes_ are not sorted and distinct")
+    return len(classes)
+
+
+def _positive(value: Any, what: str) -> None:
+    _require(isinstance(value, int | float | np.number) and 0 < value < np.inf, f"{what} is not a positive number")
+
+
+def _features(model: Any) -> int:
+    n = model.n_features_in_
+    _require(isinstance(n, int | np.integer) and n > 0, "n_features_in_ is not a positive number")
+    if hasattr(model, "feature_names_in_"):
+        _array(model.feature_names_in_, (int(n),), "UO", "feature_names_in_")
+    return int(n)
+
+
+def qms(model: Any) -> None:
+    """components_ (m, q, p), offsets_ (m, q), scaling (p,)."""
+    m, p = _classes(model), _features(model)
+    q = _array(model.components_, (m, None, p), "f", "components_").shape[1]
+    _require(q > 0, "components_ has no rows")
+    _array(model.offsets_, (m, q), "f", "offsets_")
+    _require(np.isfinite(model.components_).all() and np.isfinite(model.offsets_).all(), "a separator is not finite")
+    _array(model._center, (p,), "f", "_center")
+    _array(model._scale, (p,), "f", "_scale")
+    _require((model._scale > 0).all() and np.isfinite(model._center).all(), "the scaling is wrong")
+    _positive(model.temperature_, "temperature_")
+    _require(0 < model.n_components_ <= model._n_trained <= q, "n_components_ is wrong")
+    for first, second, _ in getattr(model, "_moments", None) or []:
+        _array(first, (m, model._n_trained, p + 1), "f", "_moments")
+        _array(second, (m, model._n_trained, p + 1), "f", "_moments")
+
+
+def qms_cv(model: Any) -> None:
+    """Each kept setting: separators (folds * m, q, columns + 1) on columns that there are."""
+    m, p = _classes(model), _features(model)
+    _positive(model.temperature_, "temperature_")
+    width = len(_array(model._center, (None,), "f", "_center"))
+    _array(model._scale, (width,), "f", "_scale")
+    encoded = model._encodings.transform(np.zeros((1, p))).shape[1]
+    _require(encoded == width, "the encodings do not have the columns that the model reads")
+    _require(model._kept, "there is no separator")
+    for kept in model._kept:
+        columns = _array(kept.columns, (None,), "i", "columns")
+        _require(columns.dtype == np.int32 and len(columns) > 0, "columns has the wrong type")
+        _require(columns.min() >= 0 and columns.max() < width, "a separator reads columns that there are not")
+        weights = _array(kept.weights, (None, None, len(columns) + 1), "f", "weights")
+        _require(weights.dtype == np.float32 and weights.flags.c_contiguous, "weights has the wrong type")
+        _require(len(weights) > 0 and len(weights) % m == 0, "there is not a separator for each class")
+        _positive(kept.factor, "factor")
+
+
+def loyalty(model: Any) -> None:
+    """A committee of the model's own classes, with an altered model for each row of `class_factors_`."""
+    m = _classes(model)
+    committee = model._committee
+    _require(np.array_equal(committee.classes, model.classes_), "the committee has other classes")
+    _require(committee.nominal is model.estimator_, "the committee has another nominal classifier")
+    _require(
+        len(committee.altered) == len(model.altered_estimators_) == len(committee.alterations), "a model is missing"
+    )
+    _require(tuple(model.levels_) == committee.alterations.levels, "levels_ is wrong")
+    _require(
+        (model._chance.n_levels, model._chance.n_classes) == (len(model.levels_), m), "the score is of another model"
+    )
+    for member in (committee.nominal, *committee.altered):
+        _require(np.isin(member.classes_, model.classes_).all(), "a member has other classes")
+
+
+def triage(model: Any) -> None:
+    """A threshold for each class of the estimator."""
+    _array(model.thresholds_, (len(model.estimator_.classes_),), "f", "thresholds_")
+    _require(np.isin(model.estimator_.classes_, model.classes_).all(), "the estimator has other classes")
+    _require(model.guarantee_ in ("exact", "approximate"), "guarantee_ is wrong")

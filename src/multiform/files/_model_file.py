@@ -1,0 +1,213 @@
+"""`save`, `load` and `describe`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+import sklearn
+
+from multiform.files import _kinds
+from multiform.files._atomic import atomic_path
+from multiform.files._container import FORMAT_VERSION, ModelFileError, pack, unpack
+from multiform.files._tree import TreeReader, TreeWriter
+
+__all__ = ["describe", "load", "save"]
+
+SCHEMA = "multiform model"
+
+
+def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
+    """Write a model, fitted or not, to a file.
+
+    The file holds arrays and JSON, no code. It is written under another name and then takes the place of an older file,
+    so there is never half a file. Versions of multiform to come will read it.
+
+    Parameters
+    ----------
+    model : estimator of multiform
+        :class:`QMSClassifier`, :class:`QMSClassifierCV`, :class:`LoyaltyClassifier`, :class:`TriageClassifier`,
+        :class:`DiagnosisPlanner` or :class:`~multiform.tables.TableClassifier`.
+    path : path
+        Of the file; ``.mfm`` by custom.
+    notes : mapping of str to plain values, default=None
+        Anything to keep beside the model, which :func:`multiform.files.describe` gives back.
+
+    Raises
+    ------
+    TypeError
+        When the model holds what a file without code cannot: another library's classifier, a function.
+
+    Examples
+    --------
+    >>> import tempfile, multiform
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = multiform.QMSClassifier(random_state=0).fit(X, y)
+    >>> path = tempfile.mkdtemp() + "/iris.mfm"
+    >>> multiform.save(model, path)
+    >>> bool((multiform.load(path).predict_proba(X) == model.predict_proba(X)).all())
+    True
+    """
+    name = type(model).__name__
+    if name not in _kinds.root_names():
+        raise TypeError(
+            f"multiform.save writes {', '.join(_kinds.root_names())}; got a {name}. "
+            "For anything else there is joblib or skops."
+        )
+    writer = TreeWriter()
+    tree = writer.write(model, "model")
+    header = {
+        "schema": SCHEMA,
+        "kind": name,
+        "versions": _versions(),
+        "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "classes": _plain(getattr(model, "classes_", None)),
+        **_columns(model),
+        "training": _training(model),
+        "notes": _plain(dict(notes or {})),
+        "model": tree,
+    }
+    content = pack(header, writer.arrays)
+    with atomic_path(path) as part:
+        part.write_bytes(content)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model that :func:`save` has written, by this version of multiform or an earlier one.
+
+    Nothing in a file is run, so a file from a stranger is safe to load. What is not a model file, or damaged, or
+    newer than this version of multiform, is refused.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    model : estimator
+        Its predictions are those of the model that was saved.
+
+    Raises
+    ------
+    ModelFileError
+        A ValueError whose one sentence says what is wrong with the file.
+    """
+    name = os.fspath(path)
+    header, arrays = unpack(_content(path), name)
+    kind = header.get("kind")
+    if header.get("schema") != SCHEMA or not isinstance(header.get("model"), dict) or kind not in _kinds.root_names():
+        raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
+    try:
+        model = TreeReader(arrays, name).read(header["model"])
+    except ModelFileError:
+        raise
+    except ImportError:
+        raise  # an optional part is missing, which is not the file's fault
+    except Exception as error:  # parts that do not fit each other; the checksum was right, so the writer meant them
+        raise ModelFileError(f"{name} holds no model that works: {str(error).rstrip('.')}.") from error
+    if type(model).__name__ != kind:
+        raise ModelFileError(f"{name} is damaged: it says {kind} and holds {type(model).__name__}.")
+    return model
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a model file says about itself, without making the model.
+
+    Returns
+    -------
+    description : dict
+        ``kind``, ``format``, ``versions`` (of those who wrote it), ``written``, ``classes``, ``columns``,
+        ``training``, ``notes``, ``bytes``, ``numbers`` (how many the arrays hold).
+
+    Examples
+    --------
+    >>> import tempfile, multiform
+    >>> from multiform.files import describe
+    >>> path = tempfile.mkdtemp() + "/two.mfm"
+    >>> multiform.save(multiform.QMSClassifier.from_separators([[[1.0]], [[1.0]]], [[2.0], [0.0]], ["a", "b"]), path)
+    >>> found = describe(path)
+    >>> found["kind"], found["classes"], found["training"]["n_features"]
+    ('QMSClassifier', ['a', 'b'], 1)
+    """
+    content = _content(path)
+    header, arrays = unpack(content, os.fspath(path))
+    shown = {key: value for key, value in header.items() if key not in ("schema", "model")}
+    return shown | {
+        "format": FORMAT_VERSION,
+        "bytes": len(content),
+        "numbers": int(sum(array.size for array in arrays.values())),
+    }
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"There is no model file {os.fspath(path)}.") from error
+    except IsADirectoryError as error:
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder, not a model file.") from error
+
+
+def _versions() -> dict[str, str]:
+    from multiform import __version__
+
+    return {
+        "multiform": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def _columns(model: Any) -> dict[str, Any]:
+    """Names of the columns that the model reads and, of a table model, what becomes of each."""
+    if hasattr(model, "columns_"):
+        return {"columns": [column.description() for column in model.columns_]}
+    return {"columns": _plain(getattr(model, "feature_names_in_", None))}
+
+
+def _training(model: Any) -> dict[str, Any]:
+    """The figures of the fit that a person asks first."""
+    summary: dict[str, Any] = {}
+    for key, attribute in {"n_features": "n_features_in_", "passes": "n_iter_", "accuracy": "oof_accuracy_"}.items():
+        if hasattr(model, attribute):
+            summary[key] = _plain(getattr(model, attribute))
+    if hasattr(model, "loyalty_table_"):
+        summary["loyalty"] = _plain(model.loyalty_table_.as_dict())
+    if hasattr(model, "certificates_"):
+        summary["promise"] = {
+            "target_accuracy": _plain(model.target_accuracy),
+            "confidence": _plain(model.confidence),
+            "guarantee": model.guarantee_,
+            "coverage": _plain(
+                float(np.sum([c.n_accepted for c in model.certificates_]))
+                / max(1.0, float(np.sum([c.n_tested for c in model.certificates_])))
+            ),
+        }
+    if hasattr(model, "training_"):
+        summary |= _plain(model.training_)
+    inner = getattr(model, "estimator_", None)
+    if inner is not None and hasattr(model, "columns_"):
+        summary["estimator"] = {"kind": type(inner).__name__, **_training(inner)}
+    return summary
+
+
+def _plain(value: Any) -> Any:
+    """As JSON, for a person to read; numbers that JSON does not have become None."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -1,0 +1,223 @@
+"""Our converters in skl2onnx's register, and the conversion of one model in one call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from multiform.classifier import QMSClassifier
+from multiform.classifier_cv import QMSClassifierCV
+from multiform.loyalty import LoyaltyClassifier
+from multiform.triage import TriageClassifier
+
+__all__ = ["register_onnx", "to_onnx"]
+
+OURS = (QMSClassifier, QMSClassifierCV, LoyaltyClassifier, TriageClassifier)
+OPTIONS = {"zipmap": [True, False, "columns"], "output_class_labels": [False, True], "nocl": [False, True]}
+
+
+def register_onnx() -> None:
+    """Teach skl2onnx our classifiers, so that it converts pipelines with them.
+
+    :func:`to_onnx` does this by itself; call it when you use skl2onnx's own ``to_onnx`` or ``convert_sklearn``.
+
+    Examples
+    --------
+    >>> from multiform.export import register_onnx
+    >>> register_onnx()
+    """
+    update = _skl2onnx("register_onnx").update_registered_converter
+    for kind in OURS:
+        parser = _parse if kind in (LoyaltyClassifier, TriageClassifier) else None
+        update(kind, f"Multiform{kind.__name__}", _infer_types, _convert, parser=parser, options=OPTIONS)
+
+
+def to_onnx(
+    model: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    initial_types: Sequence[tuple[str, Any]] | None = None,
+    double: bool = False,
+    target_opset: int | None = None,
+) -> Any:
+    """A fitted classifier of ours, or a scikit-learn pipeline with one, as an ONNX model.
+
+    Labels and chances are those of Python: everything of ours is computed in double precision. The outputs are
+
+    - ``label`` and ``probabilities`` of shape (n,) and (n, m), for every model;
+    - ``loyalty`` and ``loyalty_score`` of shape (n,), for :class:`~multiform.LoyaltyClassifier`;
+    - ``accepted`` and ``trust`` of shape (n,), for :class:`~multiform.TriageClassifier`.
+
+    Parameters
+    ----------
+    model : fitted classifier or Pipeline
+        What stands before our classifier in a pipeline must be known to skl2onnx.
+    path : path-like, default=None
+        Where to write the model, as a whole or not at all.
+    initial_types : sequence of (name, type), default=None
+        The inputs, as skl2onnx takes them; one matrix ``X`` by default.
+    double : bool, default=False
+        Whether that matrix holds doubles instead of floats.
+    target_opset : int, default=None
+        At least 13; skl2onnx's newest by default.
+
+    Returns
+    -------
+    onnx_model : onnx.ModelProto
+        The model; ``onnx_model.SerializeToString()`` is what onnxruntime reads.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from multiform import QMSClassifier
+    >>> from multiform.export import to_onnx
+    >>> X, y = load_iris(return_X_y=True)
+    >>> onnx_model = to_onnx(QMSClassifier(random_state=0).fit(X, y))
+    >>> [output.name for output in onnx_model.graph.output]
+    ['label', 'probabilities']
+    """
+    skl2onnx = _skl2onnx("to_onnx")
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    check_is_fitted(model)
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if not isinstance(last, OURS):
+        raise ValueError(
+            "The model given to to_onnx must be one of QMSClassifier, QMSClassifierCV, LoyaltyClassifier and "
+            f"TriageClassifier, or a scikit-learn Pipeline that ends with one; got {type(last).__name__}."
+        )
+    if target_opset is not None and target_opset < 13:
+        raise ValueError(f"target_opset of to_onnx must be at least 13; got {target_opset}.")
+    register_onnx()
+    if initial_types is None:
+        kind = DoubleTensorType if double else FloatTensorType
+        initial_types = [("X", kind([None, getattr(model, "n_features_in_", None)]))]
+    converted = skl2onnx.convert_sklearn(
+        model,
+        name=type(last).__name__,
+        initial_types=list(initial_types),
+        target_opset=target_opset,
+        options={id(last): {"zipmap": False}},
+    )
+    if path is not None:
+        _write(Path(path), converted.SerializeToString())
+    return converted
+
+
+def _skl2onnx(caller: str) -> Any:
+    try:
+        import skl2onnx
+    except ImportError as error:
+        raise ImportError(f'{caller} needs skl2onnx; install it with pip install "multiform[onnx]".') from error
+    return skl2onnx
+
+
+def _write(path: Path, content: bytes) -> None:
+    """The whole file, or the old one as it was."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
+    """The outputs of a model that has more to say than a label and chances; these are tensors, never a ZipMap."""
+    from skl2onnx.common.data_types import BooleanTensorType, Int64TensorType, StringTensorType
+
+    number = _number_type(inputs[0])
+    operator = scope.declare_local_operator(f"Multiform{type(model).__name__}", model)
+    operator.inputs = inputs
+    outputs = {"label": StringTensorType() if _has_text_labels(model) else Int64TensorType(), "probabilities": number()}
+    if isinstance(model, LoyaltyClassifier):
+        outputs |= {"loyalty": StringTensorType(), "loyalty_score": number()}
+    else:
+        outputs |= {"accepted": BooleanTensorType(), "trust": number()}
+    for name, kind in outputs.items():
+        operator.outputs.append(scope.declare_local_variable(name, kind))
+    return operator.outputs
+
+
+def _number_type(variable: Any) -> Any:
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    return DoubleTensorType if isinstance(variable.type, DoubleTensorType) else FloatTensorType
+
+
+def _has_text_labels(model: Any) -> bool:
+    return bool(np.asarray(model.classes_).dtype.kind in "UO")
+
+
+def _infer_types(operator: Any) -> None:
+    """The shapes of the outputs; of a label also the type."""
+    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
+
+    model = operator.raw_operator
+    n = operator.inputs[0].get_first_dimension()
+    label, chances, *others = operator.outputs
+    label.set_type(StringTensorType([n]) if _has_text_labels(model) else Int64TensorType([n]))
+    chances.set_type(_number_type(operator.inputs[0])([n, len(model.classes_)]))
+    for other in others:
+        other.type.shape = [n]
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Write the graph of one of our classifiers."""
+    from onnx import TensorProto
+
+    from multiform.export._answers import answer
+    from multiform.export._graph import Graph, is_double
+    from multiform.export._loyalty import judged
+    from multiform.export._triage import triaged
+
+    graph, model = Graph(scope, container), operator.raw_operator
+    X = _one_matrix(graph, operator.inputs)
+    number = TensorProto.DOUBLE if is_double(X) else TensorProto.FLOAT
+    label, chances, *others = operator.outputs
+    if isinstance(model, LoyaltyClassifier):
+        judgement = judged(graph, model, X)
+        found = judgement.answer
+        graph.write(graph.node("Gather", graph.constant(np.array(model.levels_)), judgement.level), others[0])
+        graph.write(graph.node("Reshape", judgement.score, graph.constant([-1])), others[1], number)
+    elif isinstance(model, TriageClassifier):
+        outcome = triaged(graph, model, X)
+        found = outcome.answer
+        graph.write(outcome.accepted, others[0])
+        graph.write(outcome.trust, others[1], number)
+    else:
+        found = answer(graph, model, X)
+    graph.write(graph.node("Gather", graph.constant(_labels(model)), found.index), label)
+    graph.write(found.chances, chances, number)
+
+
+def _labels(model: Any) -> Any:
+    """The classes as ONNX can hold them: text, or whole numbers."""
+    classes = np.asarray(model.classes_)
+    if classes.dtype.kind in "UO":
+        return classes.astype(str)
+    whole = classes.astype(np.int64)
+    if not np.array_equal(whole, classes):
+        raise ValueError(
+            f"to_onnx needs labels that are text or whole numbers; got {classes[:5].tolist()}: fit with such labels."
+        )
+    return whole
+
+
+def _one_matrix(graph: Any, inputs: Any) -> Any:
+    """The input as one float or double matrix; columns that come one by one are put side by side."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    kinds = {type(variable.type) for variable in inputs}
+    if len(inputs) == 1 and kinds <= {FloatTensorType, DoubleTensorType}:
+        return inputs[0]
+    kind, precision = (DoubleTensorType, np.float64) if DoubleTensorType in kinds else (FloatTensorType, np.float32)
+    whole = graph.scope.declare_local_variable("columns", kind([None, None]))
+    graph.write(graph.beside(*(graph.cast(variable.full_name, precision) for variable in inputs)), whole)
+    return whole

@@ -1,0 +1,260 @@
+"""Exported models: onnxruntime gives Python's labels and chances."""
+
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, SplineTransformer, StandardScaler
+from sklearn.svm import SVC
+
+from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.datasets import load_heart_disease
+from multiform.export import register_onnx, to_onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
+skl2onnx = pytest.importorskip("skl2onnx")
+
+N_TRAIN = 1500
+# The graph is in double precision, so what is left is Python's own float32 arithmetic.
+CLOSE = 1e-5
+
+
+def predictions(onnx_model, X):
+    """Every output by its name."""
+    session = onnxruntime.InferenceSession(onnx_model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    inputs = {session.get_inputs()[0].name: X}
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Four classes that overlap: columns with many values, few values, two values, and a constant; 10,000 to judge."""
+    X, y = make_blobs(N_TRAIN + 10_000, n_features=5, centers=4, cluster_std=4.0, random_state=0)
+    X[:, 1] = np.round(X[:, 1] / 4).clip(-2, 2)
+    X[:, 2] = X[:, 2] > 0
+    X[:, 3] = np.where(X[:, 3] > 3, X[:, 3], 0.0)  # most values equal: two knots coincide
+    y = np.where(np.abs(X[:, 4]) < 2, 3, y)  # a stripe, which the enriched columns see
+    X = np.column_stack([X, np.full(len(X), 7.0), 1e4 + X[:, 0] + X[:, 4]])
+    return X.astype(np.float32), np.array(["north", "east", "south", "west"])[y]
+
+
+@pytest.fixture(scope="module")
+def fitted(samples):
+    """Every estimator of ours."""
+    X, y = samples[0][:N_TRAIN], samples[1][:N_TRAIN]
+    loyalty = LoyaltyClassifier(random_state=0).fit(X, y)
+    triage = TriageClassifier(FrozenEstimator(loyalty), target_accuracy=0.9, random_state=0)
+    return {
+        "qms": QMSClassifier(random_state=0).fit(X, y),
+        "cv": QMSClassifierCV(random_state=0).fit(X, y),
+        "loyalty": loyalty,
+        "triage": triage.fit(samples[0][N_TRAIN : 2 * N_TRAIN], samples[1][N_TRAIN : 2 * N_TRAIN]),
+    }
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["qms", "cv", "loyalty", "triage"])
+def test_same_answers_on_ten_thousand_rows(fitted, samples, name, kind):
+    model, X = fitted[name], samples[0][N_TRAIN:].astype(kind)
+    found = predictions(to_onnx(model, double=kind is np.float64), X)
+    np.testing.assert_array_equal(found["label"], model.predict(X))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=CLOSE)
+    assert found["probabilities"].dtype == kind
+    if name == "loyalty":
+        np.testing.assert_array_equal(found["loyalty"], model.predict_loyalty(X))
+        np.testing.assert_allclose(found["loyalty_score"], model.loyalty_score(X), atol=CLOSE)
+        assert len(set(found["loyalty"])) == 3
+    if name == "triage":
+        np.testing.assert_array_equal(found["accepted"], ~model.defer(X))
+        np.testing.assert_allclose(found["trust"], model.trust_score(X), atol=CLOSE)
+        assert 0 < found["accepted"].mean() < 1
+
+
+def test_the_ensemble_enriches_columns(fitted):
+    """Otherwise the encodings would not be tested."""
+    shares = fitted["cv"].cv_results_
+    assert any(share > 0 for share, e in zip(shares["share"], shares["encoding"], strict=True) if e == "enriched")
+
+
+def test_values_far_outside_and_never_seen(fitted, samples):
+    X = samples[0][N_TRAIN : N_TRAIN + 200].copy()
+    X[::2, 0] *= 30
+    X[1::2, 1] = 17
+    found = predictions(to_onnx(fitted["cv"]), X)
+    np.testing.assert_array_equal(found["label"], fitted["cv"].predict(X))
+    np.testing.assert_allclose(found["probabilities"], fitted["cv"].predict_proba(X), atol=CLOSE)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_every_knot_and_category_counts_as_it_did(samples, kind):
+    """Values that a float cannot hold, on the knots and categories themselves."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.choice([0.1, 0.3, 0.7], 600), rng.choice(np.arange(40) / 10, 600), rng.normal(size=600)])
+    X[:400, 1] = 0.7
+    y = (X[:, 0] > 0.2) + (X[:, 1] > 1) + (X[:, 2] > 0)
+    model = QMSClassifierCV(encodings=["enriched"], cv=3, random_state=0).fit(X, y)
+    found = predictions(to_onnx(model, double=kind is np.float64), X.astype(kind))
+    np.testing.assert_array_equal(found["label"], model.predict(X))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=CLOSE)
+
+
+def test_other_transformers_as_encodings(samples):
+    X, y = samples[0][:N_TRAIN, :3], samples[1][:N_TRAIN]
+    encodings = ["plain", PolynomialFeatures(2, include_bias=False)]
+    model = QMSClassifierCV(encodings=encodings, noise=[0.3], cv=3, random_state=0).fit(X, y)
+    assert model.cv_results_["share"][1] > 0
+    found = predictions(to_onnx(model), X)
+    np.testing.assert_array_equal(found["label"], model.predict(X))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=CLOSE)
+
+
+@pytest.mark.parametrize("cut", [2, 4])
+def test_ladders_of_loyalty_and_two_classes(samples, cut):
+    chosen = np.isin(samples[1], ["north", "east", "south", "west"][:cut])
+    X, y = samples[0][chosen][:N_TRAIN], samples[1][chosen][:N_TRAIN]
+    model = LoyaltyClassifier(beta=[0.05, 0.3], gamma=[3, 20], cv=2, random_state=0).fit(X, y)
+    found = predictions(to_onnx(model), X)
+    np.testing.assert_array_equal(found["loyalty"], model.predict_loyalty(X))
+    np.testing.assert_allclose(found["loyalty_score"], model.loyalty_score(X), atol=CLOSE)
+    assert len(set(found["loyalty"])) >= 3
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(max_iter=2000), GaussianNB()])
+def test_loyalty_around_other_classifiers(samples, estimator):
+    X, y = samples[0][:500, :5] / 10, samples[1][:500]
+    model = LoyaltyClassifier(estimator, beta=0.3, gamma=3.0, cv=2).fit(X, y)
+    found = predictions(to_onnx(model), X)
+    np.testing.assert_array_equal(found["label"], model.predict(X))
+    np.testing.assert_array_equal(found["loyalty"], model.predict_loyalty(X))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=CLOSE)
+    np.testing.assert_allclose(found["loyalty_score"], model.loyalty_score(X), atol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::multiform.triage.TargetNotReachedWarning")
+@pytest.mark.parametrize("per_class", [False, True])
+def test_triage_around_another_classifier_with_a_fallback_in_pipelines(samples, per_class):
+    X, y = samples[0], samples[1]
+    model = TriageClassifier(
+        make_pipeline(StandardScaler(), GaussianNB()),
+        target_accuracy=0.7,
+        per_class=per_class,
+        fallback=RandomForestClassifier(20, max_depth=6, random_state=0),
+        random_state=0,
+    ).fit(X[: 2 * N_TRAIN, :5], y[: 2 * N_TRAIN])
+    new = X[2 * N_TRAIN : 3 * N_TRAIN, :5]
+    found = predictions(to_onnx(model), new)
+    np.testing.assert_array_equal(found["accepted"], ~model.defer(new))
+    np.testing.assert_array_equal(found["label"], model.predict(new))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(new), atol=CLOSE)
+    assert 0 < found["accepted"].mean() < 1
+
+
+@pytest.mark.parametrize("last", [QMSClassifier(random_state=0), LoyaltyClassifier(random_state=0)])
+def test_a_pipeline_with_missing_values(last):
+    X, y = load_heart_disease(return_X_y=True)
+    X, y = np.asarray(X, dtype=np.float32), np.asarray(y)
+    assert np.isnan(X).any()
+    model = make_pipeline(SimpleImputer(strategy="median"), StandardScaler(), last).fit(X, y)
+    found = predictions(to_onnx(model), X)
+    np.testing.assert_array_equal(found["label"], model.predict(X))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=CLOSE)
+
+
+def test_skl2onnx_itself_converts_a_pipeline(samples):
+    X, y = samples[0][:300], samples[1][:300]
+    model = make_pipeline(StandardScaler(), QMSClassifier(random_state=0)).fit(X, y)
+    register_onnx()
+    converted = skl2onnx.to_onnx(model, X[:1], options={"zipmap": False})
+    np.testing.assert_array_equal(predictions(converted, X)["label"], model.predict(X))
+    zipped = predictions(skl2onnx.to_onnx(model, X[:1]), X)["output_probability"]
+    chances = model.predict_proba(X[:1])[0]
+    assert zipped[0] == pytest.approx(dict(zip(model.classes_, chances, strict=True)), abs=CLOSE)
+
+
+@pytest.mark.parametrize("labels", [np.array([3, 7, -1]), np.array([False, True, True]), np.array([1.0, 2.0, 5.0])])
+def test_labels_that_are_whole_numbers(blobs, labels):
+    X, y = blobs[0].astype(np.float32), labels[blobs[1]]
+    model = QMSClassifier(random_state=0).fit(X, y)
+    found = predictions(to_onnx(model), X)["label"]
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, model.predict(X).astype(int))
+
+
+def test_columns_one_by_one(blobs):
+    X, y = blobs[0].astype(np.float32), blobs[1]
+    model = QMSClassifier(random_state=0).fit(X, y)
+    kinds = [(f"column_{i}", skl2onnx.common.data_types.FloatTensorType([None, 1])) for i in range(X.shape[1])]
+    session = onnxruntime.InferenceSession(to_onnx(model, initial_types=kinds).SerializeToString())
+    label = session.run(["label"], {name: X[:, [i]] for i, (name, _) in enumerate(kinds)})[0]
+    np.testing.assert_array_equal(label, model.predict(X))
+
+
+def test_opset_13_is_enough(blobs):
+    X, y = blobs[0].astype(np.float32), blobs[1]
+    model = LoyaltyClassifier(cv=2, random_state=0).fit(X, y)
+    converted = to_onnx(model, target_opset=13)
+    assert [entry.version for entry in converted.opset_import if entry.domain == ""] == [13]
+    np.testing.assert_array_equal(predictions(converted, X)["loyalty"], model.predict_loyalty(X))
+    with pytest.raises(ValueError, match="target_opset of to_onnx must be at least 13; got 12"):
+        to_onnx(model, target_opset=12)
+
+
+def test_the_file_is_the_model_and_replaces_an_old_one_whole(blobs, tmp_path, monkeypatch):
+    model = QMSClassifier(random_state=0).fit(*blobs)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"old")
+    converted = to_onnx(model, path)
+    assert path.read_bytes() == converted.SerializeToString()
+    monkeypatch.setattr("pathlib.Path.replace", _full)
+    with pytest.raises(OSError, match="no room"):
+        to_onnx(model, path)
+    assert path.read_bytes() == converted.SerializeToString()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _full(*_):
+    raise OSError("no room")
+
+
+def test_what_cannot_be_exported_gets_a_sentence(blobs):
+    X, y = blobs
+    with pytest.raises(ValueError, match=r"must be one of QMSClassifier.*got LogisticRegression"):
+        to_onnx(LogisticRegression(max_iter=1000).fit(X, y))
+    halves = QMSClassifier.from_separators([[[1.0]], [[1.0]]], [[0.0], [2.0]], [0.5, 1.5])
+    with pytest.raises(ValueError, match=r"labels that are text or whole numbers; got \[0\.5, 1\.5\]"):
+        to_onnx(halves)
+
+
+def test_parts_that_cannot_be_exported_get_a_sentence(blobs):
+    X, y = blobs
+    around_svc = LoyaltyClassifier(SVC(), beta=0.3, gamma=3.0, cv=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"around QMSClassifier, linear classifiers.*got SVC"):
+        to_onnx(around_svc)
+    margin = TriageClassifier(
+        QMSClassifier(random_state=0), target_accuracy=0.6, score_method="decision_function", random_state=0
+    ).fit(X, y)
+    with pytest.raises(ValueError, match="trust is 'loyalty_score' or 'predict_proba'; got score_method='decision_fun"):
+        to_onnx(margin)
+    labelled = TriageClassifier(QMSClassifier(random_state=0), target_accuracy=0.6, defer_label=-1, random_state=0)
+    with pytest.raises(ValueError, match="cannot export the defer_label of TriageClassifier"):
+        to_onnx(labelled.fit(X, y))
+    curved = QMSClassifierCV(encodings=[SplineTransformer(degree=3)], cv=2, random_state=0).fit(X, y)
+    with pytest.raises(Exception, match="SplineTransformer"):
+        to_onnx(curved)
+
+
+def test_without_skl2onnx_a_sentence_says_what_to_install(blobs, monkeypatch):
+    model = QMSClassifier(random_state=0).fit(*blobs)
+    monkeypatch.setitem(sys.modules, "skl2onnx", None)
+    with pytest.raises(ImportError, match=r'to_onnx needs skl2onnx; install it with pip install "multiform\[onnx\]"'):
+        to_onnx(model)
+    with pytest.raises(ImportError, match="register_onnx needs skl2onnx"):
+        register_onnx()

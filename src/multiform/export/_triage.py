@@ -35,9 +35,9 @@ def triaged(graph: Graph, model: TriageClassifier, X: Any) -> Triaged:
             "defer_label=None and read the output 'accepted'."
         )
     own, trust = _trusted(graph, model, X)
-    thresholds = np.where(
-        np.isfinite(model.thresholds_), model.thresholds_ - ROUNDING * np.abs(model.thresholds_), model.thresholds_
-    )
+    thresholds = model.thresholds_.copy()
+    finite = np.isfinite(thresholds)
+    thresholds[finite] -= ROUNDING * np.abs(thresholds[finite])
     limit = graph.node("Gather", graph.constant(thresholds), own.index)
     accepted = graph.node("GreaterOrEqual", trust, limit)
     # +inf means "accept nothing", even where a score is infinite.

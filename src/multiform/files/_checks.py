@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["loyalty", "qms", "qms_cv", "triage"]
+__all__ = ["column", "loyalty", "qms", "qms_cv", "table", "triage"]
 
 
 def _require(condition: Any, what: str) -> None:
@@ -102,3 +102,29 @@ def triage(model: Any) -> None:
     _array(model.thresholds_, (len(model.estimator_.classes_),), "f", "thresholds_")
     _require(np.isin(model.estimator_.classes_, model.classes_).all(), "the estimator has other classes")
     _require(model.guarantee_ in ("exact", "approximate"), "guarantee_ is wrong")
+
+
+def column(part: Any) -> None:
+    """A column can say what it becomes, and makes so many numbers of an empty table."""
+    _require(isinstance(part.name, str) and isinstance(part.why, str), "a column has no name")
+    if hasattr(part, "words"):
+        _array(part.weights, (len(part.words),), "f", "the weights of words")
+    if hasattr(part, "values"):
+        _require(
+            isinstance(part.values, tuple) and len(set(part.values)) == len(part.values), "values are not distinct"
+        )
+    for name in ("has_missing", "has_other", "has_time", "decimal_comma"):
+        _require(isinstance(getattr(part, name, False), bool), f"{name} is neither true nor false")
+    if hasattr(part, "median"):
+        _require(isinstance(part.median, float) and np.isfinite(part.median), "a median is not a number")
+    _require(all(isinstance(name, str) for name in part.feature_names()), "a column does not say what it becomes")
+
+
+def table(model: Any) -> None:
+    """The columns become what the estimator reads."""
+    _require(np.array_equal(model.classes_, model.estimator_.classes_), "the estimator has other classes")
+    _require(all(hasattr(part, "encode") for part in model.columns_), "a column is none")
+    names = [part.name for part in model.columns_]
+    _require(len(set(names)) == len(names) and list(model.feature_names_in_) == names, "the columns' names are wrong")
+    n_features = getattr(model.estimator_, "n_features_in_", None)
+    _require(n_features == len(model.encoded_names()), "the columns do not become what the estimator reads")

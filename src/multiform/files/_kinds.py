@@ -224,6 +224,23 @@ def _table() -> dict[str, Kind]:
             "multiform.triage._certify",
             ("threshold", "n_tested", "n_accepted", "n_correct", "level"),
         ),
+        _estimator(
+            "TableClassifier",
+            "multiform.tables",
+            ("columns_", "target_", "classes_", "estimator_", "training_", *FEATURES, "_whole_labels"),
+            _checks.table,
+        ),
+        *(
+            _record(name, "multiform.tables", ("name", "why", *fields), _checks.column)
+            for name, fields in {
+                "Dropped": ("reason",),
+                "Number": ("median", "has_missing", "decimal_comma"),
+                "Code": ("number", "values"),
+                "Category": ("values", "has_other", "has_missing"),
+                "Date": ("format", "has_time", "has_missing", "median"),
+                "Text": ("words", "weights"),
+            }.items()
+        ),
         *(Kind(name, module, write, build) for name, module, write, build in _sklearn.KINDS),
     ]
     return {kind.name: kind for kind in kinds}

@@ -1,0 +1,195 @@
+"""Text tables, a block of bytes at a time: memory does not grow with the file, and every error knows its line.
+
+A block ends at a line end outside quotation marks. Polars parses it, as text; a block that polars cannot parse is read
+again, slowly, by Python's csv module, which either makes sense of it or says in which line it does not.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any, BinaryIO, NamedTuple
+
+from multiform.tables._errors import TableError, polars
+
+__all__ = ["delimited_batches"]
+
+BLOCK_BYTES = 4_000_000
+MOST_BYTES = 256_000_000  # of one record
+SEPARATORS = (",", "\t", ";", "|")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class _Dialect(NamedTuple):
+    name: str  # of the source, in errors
+    separator: str
+    columns: list[str]
+
+
+def delimited_batches(path: str, name: str, separator: str | None) -> Iterator[tuple[Any, int]]:
+    """Frames of text columns, and the line that each begins at. `path` may be ``-``; gzip is recognised."""
+    with ExitStack() as stack:
+        stream: Any = sys.stdin.buffer
+        if path != "-":
+            try:
+                stream = stack.enter_context(open(path, "rb"))
+            except OSError as error:
+                raise TableError(f"{name} cannot be read: {error.strerror}.") from error
+        stream = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream
+        if stream.peek(2)[:2] == b"\x1f\x8b":
+            stream = stack.enter_context(gzip.open(stream))
+        try:
+            yield from _batches(stream, name, separator)
+        except (EOFError, gzip.BadGzipFile) as error:
+            raise TableError(f"{name} is damaged: {str(error).rstrip('.')}.") from error
+
+
+def _batches(stream: BinaryIO, name: str, separator: str | None) -> Iterator[tuple[Any, int]]:
+    blocks = _blocks(stream, name)
+    first = next(blocks, b"").removeprefix(BYTE_ORDER_MARK)
+    head, skipped = first.lstrip(b"\r\n"), first[: len(first) - len(first.lstrip(b"\r\n"))]
+    line = 1 + skipped.count(b"\n")
+    if not head.strip():
+        raise TableError(f"{name} is empty; its first line must name the columns.")
+    end = _record_end(head)
+    if end == len(head) and b"\n" not in head[-1:] and head.count(b'"') % 2:
+        raise TableError(f"{name}, line {line}: a quotation mark is never closed.")
+    dialect = _header(head[:end], name, separator, line)
+    line += head[:end].count(b"\n")
+    rows = 0
+    for block in _joined(head[end:], blocks):
+        frame = _parse(block, dialect, line)
+        if len(frame):
+            rows += len(frame)
+            yield frame, line
+        line += block.count(b"\n")
+    if not rows:
+        raise TableError(f"{name} has a first line and no rows after it.")
+
+
+def _joined(rest: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    if rest:
+        yield rest
+    yield from blocks
+
+
+def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """Pieces of whole records."""
+    kept = b""
+    while piece := stream.read(BLOCK_BYTES):
+        kept += piece
+        end = _last_record_end(kept)
+        if end:
+            yield kept[:end]
+            kept = kept[end:]
+        elif len(kept) > MOST_BYTES:
+            raise TableError(f"{name}: a record has more than {MOST_BYTES:,} bytes; is a quotation mark never closed?")
+    if kept:
+        yield kept
+
+
+def _last_record_end(content: bytes) -> int:
+    """Just after the last line end that has an even number of quotation marks before it; 0 if there is none."""
+    end = content.rfind(b"\n") + 1
+    quotes = content.count(b'"', 0, end)
+    while end and quotes % 2:
+        before = content.rfind(b"\n", 0, end - 1) + 1
+        quotes -= content.count(b'"', before, end)
+        end = before
+    return end
+
+
+def _record_end(content: bytes) -> int:
+    """Just after the first record."""
+    end = content.find(b"\n") + 1
+    while end and content.count(b'"', 0, end) % 2:
+        end = content.find(b"\n", end) + 1
+    return end or len(content)
+
+
+def _text(content: bytes, name: str, line: int) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad = line + content.count(b"\n", 0, error.start)
+        raise TableError(
+            f"{name}, line {bad}: a character is not UTF-8; convert the file, as with iconv -f latin1 -t utf-8."
+        ) from error
+
+
+def _header(record: bytes, name: str, separator: str | None, line: int) -> _Dialect:
+    text = _text(record, name, line)
+    if "\x00" in text:
+        raise TableError(f"{name} is not a text table: its first line holds zero bytes.")
+    if separator is None:
+        separator = max(SEPARATORS, key=lambda mark: len(next(csv.reader([text], delimiter=mark), [])))
+    columns = [column.strip() for column in next(csv.reader(io.StringIO(text, newline=""), delimiter=separator))]
+    for number, column in enumerate(columns, start=1):
+        if not column:
+            # The row names that other programs write come first and have no name.
+            columns[number - 1] = column = f"column {number}"
+        if columns.index(column) != number - 1:
+            raise TableError(f"{name}, line {line}, column {number}: the name {column!r} comes twice; rename one.")
+    return _Dialect(name, separator, columns)
+
+
+def _parse(block: bytes, dialect: _Dialect, line: int) -> Any:
+    pl = polars()
+    # Names of our own making, so that nothing in the file's names can matter here.
+    plain = [f"c{number}" for number in range(len(dialect.columns))]
+    head = dialect.separator.join(plain).encode() + b"\n"
+    try:
+        frame = pl.read_csv(io.BytesIO(head + block), separator=dialect.separator, infer_schema_length=0)
+    except pl.exceptions.PolarsError:
+        return _parse_slowly(block, dialect, line)
+    if frame.columns != plain or frame[plain[-1]].null_count():
+        _refuse_short_lines(block, frame, dialect, line)
+    return frame.rename(dict(zip(plain, dialect.columns, strict=True)))
+
+
+def _refuse_short_lines(block: bytes, frame: Any, dialect: _Dialect, line: int) -> None:
+    """Polars fills a line that ends too early with missing values; only where the last one is missing can that be."""
+    if len(dialect.columns) == 1:
+        return
+    separator = dialect.separator.encode()
+    if b'"' in block or frame.width != len(dialect.columns):
+        _parse_slowly(block, dialect, line)
+        return
+    lines = block.split(b"\n")
+    for number, text in enumerate(lines):
+        if text.strip(b"\r") and text.count(separator) + 1 != len(dialect.columns):
+            raise _wrong_width(text.count(separator) + 1, dialect, line + number)
+
+
+def _parse_slowly(block: bytes, dialect: _Dialect, line: int) -> Any:
+    pl = polars()
+    text = _text(block, dialect.name, line)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator)
+    records: list[list[str | None]] = []
+    before = 0
+    try:
+        for record in reader:
+            at, before = line + before, reader.line_num
+            if not record and len(dialect.columns) > 1:
+                continue
+            if len(record) != len(dialect.columns) and record:
+                if any("\n" in cell for cell in record):
+                    raise TableError(f"{dialect.name}, line {at}: a quotation mark is never closed.")
+                raise _wrong_width(len(record), dialect, at)
+            records.append([cell or None for cell in record] or [None])
+    except csv.Error as error:
+        raise TableError(f"{dialect.name}, line {line + before}: {error}.") from error
+    return pl.DataFrame(records, schema=dict.fromkeys(dialect.columns, pl.String), orient="row")
+
+
+def _wrong_width(found: int, dialect: _Dialect, line: int) -> TableError:
+    wanted = len(dialect.columns)
+    where = f"column {wanted + 1}" if found > wanted else f"column {dialect.columns[found]!r}"
+    return TableError(
+        f"{dialect.name}, line {line}, {where}: the line has {found} cell{'s' * (found != 1)}, "
+        f"and the first line names {wanted} columns."
+    )

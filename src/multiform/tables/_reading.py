@@ -1,0 +1,210 @@
+"""From files to frames: CSV, TSV, Parquet, Arrow and NPZ, whole or a batch of rows at a time.
+
+Text files are read as text throughout: which column is a number is decided once, on the training data, and not anew
+by whatever stands in the first rows of the next file.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multiform.tables._delimited import delimited_batches
+from multiform.tables._errors import TableError, polars
+
+__all__ = ["BATCH_ROWS", "FORMATS", "Batch", "Source", "batches", "read", "sources"]
+
+FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
+SUFFIXES = {
+    ".csv": "csv",
+    ".txt": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+}
+STANDARD_INPUT = "-"
+BATCH_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file, or standard input (``-``), and how to read it."""
+
+    path: str
+    format: str
+
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+        return "standard input" if self.path == STANDARD_INPUT else self.path
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a source; `first_line` is where they begin in a text file, else the number of the first row."""
+
+    frame: Any
+    source: Source
+    first_line: int
+
+
+def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) -> list[Source]:
+    """The sources behind paths and patterns (``part-*.csv``), the files of a pattern in sorted order.
+
+    Examples
+    --------
+    >>> from multiform.tables import sources
+    >>> sources(["-"])
+    [Source(path='-', format='csv')]
+    >>> sources(["no-such-file.csv"])
+    Traceback (most recent call last):
+    ...
+    multiform.tables._errors.TableError: There is no file no-such-file.csv.
+    """
+    if format is not None and format not in FORMATS:
+        raise TableError(f"The format must be one of {', '.join(FORMATS)}; got {format!r}.")
+    found: list[Source] = []
+    for given in [os.fspath(path) for path in paths]:
+        if given == STANDARD_INPUT:
+            found.append(Source(given, format or "csv"))
+            continue
+        matches = [given] if os.path.exists(given) else sorted(glob.glob(given, recursive=True))
+        if not matches:
+            what = "No file matches" if glob.has_magic(given) else "There is no file"
+            raise TableError(f"{what} {given}.")
+        found += [Source(match, format or _format_of(match)) for match in matches]
+    return found
+
+
+def _format_of(path: str) -> str:
+    if os.path.isdir(path):
+        raise TableError(f"{path} is a folder; give its files, as {os.path.join(path, '*.csv')}.")
+    suffixes = [suffix for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
+    found = SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
+    if found is None:
+        raise TableError(
+            f"{path}: the name does not say what is in it; name it .csv, .tsv, .parquet, .arrow or .npz, "
+            "or give the format (--format)."
+        )
+    return found
+
+
+def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    """The rows of all sources in order, some at a time; every source must have the columns of the first."""
+    columns: list[str] | None = None
+    first = ""
+    for source in found:
+        for batch in _batches_of(source, rows):
+            if columns is None:
+                columns, first = batch.frame.columns, source.name
+            elif batch.frame.columns != columns:
+                batch = Batch(_in_order(batch, columns, first), source, batch.first_line)
+            yield batch
+
+
+def _in_order(batch: Batch, columns: list[str], first: str) -> Any:
+    missing = [name for name in columns if name not in batch.frame.columns]
+    if missing:
+        raise TableError(f"{batch.source.name} has no column {missing[0]!r}, which {first} has.")
+    extra = [name for name in batch.frame.columns if name not in columns]
+    if extra:
+        raise TableError(f"{batch.source.name} has a column {extra[0]!r}, which {first} has not.")
+    return batch.frame.select(columns)
+
+
+def read(found: Sequence[Source]) -> Any:
+    """All rows of all sources as one polars frame."""
+    pl = polars()
+    frames = [batch.frame for batch in batches(found)]
+    try:
+        return pl.concat(frames, how="vertical")
+    except pl.exceptions.PolarsError:
+        return pl.concat(frames, how="vertical_relaxed")
+
+
+def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
+    if source.format in ("csv", "tsv"):
+        separator = "\t" if source.format == "tsv" else None
+        for frame, line in delimited_batches(source.path, source.name, separator):
+            yield Batch(frame, source, line)
+    elif source.format == "npz":
+        yield Batch(_read_npz(source), source, 1)
+    else:
+        yield from _scanned(source, rows)
+
+
+def _scanned(source: Source, rows: int) -> Iterator[Batch]:
+    """Parquet and Arrow, a slice at a time."""
+    pl = polars()
+    if source.path == STANDARD_INPUT:
+        reader = pl.read_parquet if source.format == "parquet" else pl.read_ipc
+        whole = _whole(source, lambda: reader(sys.stdin.buffer.read()))
+        for start in range(0, max(1, len(whole)), rows):
+            yield Batch(whole.slice(start, rows), source, start + 1)
+        return
+    scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
+    # Not a pattern: what looks like one has been expanded.
+    path = glob.escape(source.path)
+    n_rows = _whole(source, lambda: scan(path).select(pl.len()).collect().item())
+    for start in range(0, max(1, n_rows), rows):
+        yield Batch(_whole(source, lambda at=start: scan(path).slice(at, rows).collect()), source, start + 1)
+
+
+def _whole(source: Source, read_it: Any) -> Any:
+    pl = polars()
+    try:
+        return read_it()
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise TableError(f"{source.name} cannot be read as {source.format}: {reason.rstrip('.')}.") from error
+
+
+def _read_npz(source: Source) -> Any:
+    """`X` of shape (n, p), with or without `y` and `feature_names`; or arrays of one length, a column each."""
+    pl = polars()
+    try:
+        stream: Any = sys.stdin.buffer if source.path == STANDARD_INPUT else source.path
+        if source.path == STANDARD_INPUT:
+            import io
+
+            stream = io.BytesIO(sys.stdin.buffer.read())
+        with np.load(stream, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise TableError(f"{source.name} cannot be read as npz: {str(error).rstrip('.')}.") from error
+    names = arrays.pop("feature_names", arrays.pop("columns", None))
+    matrix = arrays.pop("X", None)
+    columns: dict[str, Any] = {}
+    if matrix is not None:
+        if matrix.ndim != 2:
+            raise TableError(f"{source.name}: X must have two dimensions; it has {matrix.ndim}.")
+        if names is None:
+            names = [f"x{column}" for column in range(matrix.shape[1])]
+        if len(names) != matrix.shape[1]:
+            raise TableError(f"{source.name}: X has {matrix.shape[1]} columns, and there are {len(names)} names.")
+        columns = {str(name): matrix[:, column] for column, name in enumerate(names)}
+    n_rows = len(matrix) if matrix is not None else None
+    for name, array in arrays.items():
+        if array.ndim == 1 and (n_rows is None or len(array) == n_rows):
+            columns[name] = array
+            n_rows = len(array)
+        elif name == "y" or matrix is None:
+            raise TableError(
+                f"{source.name}: the array {name!r} of shape {array.shape} is not a column of {n_rows} rows."
+            )
+    if not columns:
+        raise TableError(f"{source.name} holds no array X of shape (n, p), and no columns.")
+    return pl.DataFrame(columns)

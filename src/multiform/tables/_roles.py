@@ -1,0 +1,251 @@
+"""What a column is: decided on the training data, by rules in this order.
+
+1. asked: what the user says it is
+2. constant: one value and no gaps, or nothing but gaps
+3. date: a date type, or text of which every cell reads as a date in one format
+4. number: a number type, or text of which every cell reads as a number and none begins with a needless 0, as in 00123;
+   then it is
+   - an identifier, if all its values are distinct whole numbers and it counts up evenly, or is called an id, or they
+     are all as long as a telephone number;
+   - a code, if it has 3 to 12 distinct values, all whole;
+   - else a number
+5. identifier: text, (almost) all distinct, of a word or two
+6. text: more than 50 distinct values, of three words or more on average
+7. category: all other text
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multiform.tables._columns import Category, Code, Column, Date, Dropped, Number, Text
+from multiform.tables._errors import TableError, polars
+from multiform.tables._values import DATE_FORMATS, as_dates, as_numbers, as_text
+
+__all__ = ["MOST_CATEGORIES", "MOST_WORDS", "ROLES", "decide"]
+
+ROLES = ("number", "category", "date", "text", "identifier", "drop")
+
+MOST_CATEGORIES = 50
+MOST_WORDS = 200
+CODES = (3, 12)  # a whole number of so many distinct values may be a code
+MANY_VALUES = 50  # distinct ones, from which on words are read one by one
+MANY_WORDS = 3.0  # on average, in free text
+ENOUGH_ROWS = 20  # to call a column of distinct values an identifier
+ALMOST_ALL = 0.95
+LONG_NUMBER = 9  # digits
+IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid|key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
+CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
+NEEDLESS_ZERO = r"^[-+]?0[0-9]"
+
+
+def decide(
+    series: Any,
+    role: str | None = None,
+    *,
+    most_categories: int = MOST_CATEGORIES,
+    most_words: int = MOST_WORDS,
+) -> Column:
+    """What to do with a column of the training table.
+
+    Parameters
+    ----------
+    series : polars Series
+    role : {"number", "category", "date", "text", "identifier", "drop"}, default=None
+        What the user says; None decides by the rules above.
+    most_categories, most_words : int
+        Columns of numbers that a category and a text become at most.
+
+    Returns
+    -------
+    column : Column
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from multiform.tables import decide
+    >>> decide(pl.Series("size", ["3.5", "", "7"]))
+    Number(name='size', why='every cell reads as a number', median=5.25, has_missing=True, decimal_comma=False)
+    >>> decide(pl.Series("postcode", ["01067", "80331", "01067"])).values
+    ('01067', '80331')
+    >>> decide(pl.Series("row", [str(i) for i in range(100)])).role
+    'identifier'
+    """
+    name = str(series.name)
+    if role == "drop":
+        return Dropped(name, "asked for", "dropped")
+    if role == "identifier":
+        return Dropped(name, "asked for", "identifier")
+    text = as_text(series) if _is_plain(series) else None
+    if text is None:
+        return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
+    if role is not None:
+        return _as_asked(series, text, role, most_categories, most_words)
+    n_distinct = int(text.drop_nulls().n_unique())
+    if n_distinct == 0:
+        return Dropped(name, "every cell is empty", "constant")
+    if n_distinct == 1 and not text.null_count():
+        return Dropped(name, f"every cell is {text[0]!r}", "constant")
+    return (
+        _date(series, "every cell reads as a date")
+        or _numeric(series, text, n_distinct)
+        or _words(name, text, n_distinct, most_categories, most_words)
+    )
+
+
+def _is_plain(series: Any) -> bool:
+    pl = polars()
+    return not (series.dtype.is_nested() or series.dtype in (pl.Object, pl.Binary, pl.Duration, pl.Time))
+
+
+def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_words: int) -> Column:
+    name, why = str(series.name), "asked for"
+    if role == "category":
+        return _category(name, why, text, most_categories)
+    if role == "text":
+        return _text(name, why, text, most_words)
+    if role == "number":
+        values, comma, unreadable = _numbers(series, text)
+        if unreadable:
+            row = next(i for i, value in enumerate(text) if value is not None and np.isnan(values[i]))
+            raise TableError(f"Column {name!r} was to be read as a number, and row {row + 1} holds {text[row]!r}.")
+        return _number(name, why, values, comma)
+    if role == "date":
+        date = _date(series, why)
+        if date is None:
+            raise TableError(
+                f"Column {name!r} was to be read as a date, and no format reads all of it; "
+                f"the formats are {', '.join(DATE_FORMATS)}."
+            )
+        return date
+    raise TableError(f"The role of column {name!r} must be one of {', '.join(ROLES)}; got {role!r}.")
+
+
+# ---------------------------------------------------------------------------------------------------------- dates
+
+
+def _date(series: Any, why: str) -> Date | None:
+    pl = polars()
+    name = str(series.name)
+    if series.dtype.is_temporal():
+        seconds, _ = as_dates(series, None)
+        return _date_of(name, "its type is a date", None, seconds, series.dtype != pl.Date)
+    if series.dtype != pl.String:
+        return None
+    text = as_text(series).drop_nulls()
+    # Most columns are none; a few cells show it.
+    if not len(text) or not (text.str.len_chars().max() <= 40 and text.head(20).str.contains(r"\d").all()):
+        return None
+    fitting = [format for format in DATE_FORMATS if not as_dates(text.head(100), format)[1]]
+    fitting = [format for format in fitting if not as_dates(text, format)[1]]
+    if not fitting:
+        return None
+    format = fitting[0]
+    if len(fitting) > 1:
+        why += f"; {fitting[1]} reads it as well"
+    seconds, _ = as_dates(series, format)
+    return _date_of(name, f"{why} ({format})", format, seconds, "%H" in format)
+
+
+def _date_of(name: str, why: str, format: str | None, seconds: npt.NDArray[np.float64], has_time: bool) -> Date:
+    missing = np.isnan(seconds)
+    return Date(name, why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
+
+
+# -------------------------------------------------------------------------------------------------------- numbers
+
+
+def _numbers(series: Any, text: Any) -> tuple[npt.NDArray[np.float64], bool, int]:
+    """Values, whether decimals are written with a comma, and how many cells are no numbers."""
+    values, unreadable = as_numbers(series)
+    if unreadable:
+        with_comma, still = as_numbers(series, decimal_comma=True)
+        if not still and text.drop_nulls().str.contains(r"^[-+]?\d+(,\d+)?$").all():
+            return with_comma, True, 0
+    return values, False, unreadable
+
+
+def _number(name: str, why: str, values: npt.NDArray[np.float64], comma: bool) -> Number:
+    missing = np.isnan(values)
+    if missing.all():
+        raise TableError(f"Column {name!r} was to be read as a number, and every cell is empty.")
+    if comma:
+        why += ", with a decimal comma"
+    return Number(name, why, float(np.median(values[~missing])), bool(missing.any()), comma)
+
+
+def _numeric(series: Any, text: Any, n_distinct: int) -> Column | None:
+    pl = polars()
+    name = str(series.name)
+    if series.dtype == pl.Boolean:
+        return None
+    values, comma, unreadable = _numbers(series, text)
+    written = text.drop_nulls()
+    if (
+        unreadable
+        or np.isnan(values).all()
+        or (series.dtype == pl.String and written.str.contains(NEEDLESS_ZERO).any())
+    ):
+        return None
+    present = values[~np.isnan(values)]
+    whole = bool((present == np.round(present)).all())
+    if whole and n_distinct == len(present) >= ENOUGH_ROWS:
+        why = _identifying(name, present)
+        if why:
+            return Dropped(name, why, "identifier")
+    distinct = np.unique(present)
+    if whole and CODES[0] <= len(distinct) <= CODES[1] and len(present) > 2 * len(distinct):
+        why = f"{len(distinct)} distinct whole numbers"
+        return Code(name, why, _number(name, why, values, comma), tuple(distinct.tolist()))
+    return _number(name, "every cell reads as a number", values, comma)
+
+
+def _identifying(name: str, values: npt.NDArray[np.float64]) -> str | None:
+    """Why distinct whole numbers are names and not measures; None if they seem to be measures."""
+    if _called_identifier(name):
+        return "all values are distinct, and its name says that it is an identifier"
+    if len(np.unique(np.diff(values))) == 1:
+        return "it counts the rows"
+    digits = {len(f"{abs(value):.0f}") for value in values}
+    if len(digits) == 1 and digits.pop() >= LONG_NUMBER:
+        return "all values are distinct numbers of the same length"
+    return None
+
+
+def _called_identifier(name: str) -> bool:
+    return bool(IDENTIFIER_NAME.search(name) or CAMEL_IDENTIFIER.search(name))
+
+
+# ----------------------------------------------------------------------------------------------------------- text
+
+
+def _words(name: str, text: Any, n_distinct: int, most_categories: int, most_words: int) -> Column:
+    present = text.drop_nulls()
+    n_words = float(present.str.split(" ").list.len().mean())
+    mostly_distinct = n_distinct >= ALMOST_ALL * len(present)
+    if mostly_distinct and len(present) >= ENOUGH_ROWS and n_words < MANY_WORDS:
+        return Dropped(name, f"{n_distinct} distinct values in {len(present)} cells", "identifier")
+    if n_distinct > MANY_VALUES and n_words >= MANY_WORDS:
+        return _text(name, f"{n_words:.0f} words a cell, {n_distinct} distinct texts", text, most_words)
+    return _category(name, f"{n_distinct} distinct value{'s' * (n_distinct != 1)}", text, most_categories)
+
+
+def _text(name: str, why: str, text: Any, most_words: int) -> Column:
+    try:
+        return Text.learn(name, why, text.drop_nulls().to_list(), most_words)
+    except ValueError:  # scikit-learn's, when no cell holds a word
+        return Dropped(name, "its text holds no words", "dropped")
+
+
+def _category(name: str, why: str, text: Any, most_categories: int) -> Category:
+    """The most frequent values; among equally frequent ones, the first in the alphabet."""
+    counts = sorted(text.drop_nulls().value_counts().rows(), key=lambda row: (-row[1], row[0]))
+    kept = sorted(value for value, _ in counts[:most_categories])
+    n_other = len(counts) - len(kept)
+    if n_other:
+        why += f"; the {n_other} rarest are one, 'other'"
+    return Category(name, why, tuple(kept), n_other > 0, bool(text.null_count()))

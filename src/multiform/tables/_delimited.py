@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -30,20 +31,26 @@ class _Dialect(NamedTuple):
     columns: list[str]
 
 
-def delimited_batches(path: str, name: str, separator: str | None) -> Iterator[tuple[Any, int]]:
-    """Frames of text columns, and the line that each begins at. `path` may be ``-``; gzip is recognised."""
+def delimited_batches(path: str, name: str, separator: str | None) -> Iterator[tuple[Any, int, float | None]]:
+    """Frames of text columns, the line that each begins at, and the share of the file that has been read.
+
+    `path` may be ``-``; gzip is recognised.
+    """
     with ExitStack() as stack:
         stream: Any = sys.stdin.buffer
+        size = 0
         if path != "-":
             try:
                 stream = stack.enter_context(open(path, "rb"))
+                size = os.fstat(stream.fileno()).st_size
             except OSError as error:
                 raise TableError(f"{name} cannot be read: {error.strerror}.") from error
-        stream = io.BufferedReader(stream) if not hasattr(stream, "peek") else stream
+        raw = stream
         if stream.peek(2)[:2] == b"\x1f\x8b":
             stream = stack.enter_context(gzip.open(stream))
         try:
-            yield from _batches(stream, name, separator)
+            for frame, line in _batches(stream, name, separator):
+                yield frame, line, min(1.0, raw.tell() / size) if size else None
         except (EOFError, gzip.BadGzipFile) as error:
             raise TableError(f"{name} is damaged: {str(error).rstrip('.')}.") from error
 

@@ -11,7 +11,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +54,22 @@ class Source:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a source; `first_line` is where they begin in a text file, else the number of the first row."""
+    """Some rows of a source.
+
+    Attributes
+    ----------
+    frame : polars DataFrame
+    source : Source
+    first_line : int
+        Where they begin in a text file, else the number of the first row.
+    share : float or None
+        How much of the source has been read, from 0 to 1; None if its length is not known.
+    """
 
     frame: Any
     source: Source
     first_line: int
+    share: float | None
 
 
 def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) -> list[Source]:
@@ -111,7 +122,7 @@ def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
             if columns is None:
                 columns, first = batch.frame.columns, source.name
             elif batch.frame.columns != columns:
-                batch = Batch(_in_order(batch, columns, first), source, batch.first_line)
+                batch = replace(batch, frame=_in_order(batch, columns, first))
             yield batch
 
 
@@ -138,10 +149,10 @@ def read(found: Sequence[Source]) -> Any:
 def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
     if source.format in ("csv", "tsv"):
         separator = "\t" if source.format == "tsv" else None
-        for frame, line in delimited_batches(source.path, source.name, separator):
-            yield Batch(frame, source, line)
+        for frame, line, share in delimited_batches(source.path, source.name, separator):
+            yield Batch(frame, source, line, share)
     elif source.format == "npz":
-        yield Batch(_read_npz(source), source, 1)
+        yield Batch(_read_npz(source), source, 1, 1.0)
     else:
         yield from _scanned(source, rows)
 
@@ -153,14 +164,15 @@ def _scanned(source: Source, rows: int) -> Iterator[Batch]:
         reader = pl.read_parquet if source.format == "parquet" else pl.read_ipc
         whole = _whole(source, lambda: reader(sys.stdin.buffer.read()))
         for start in range(0, max(1, len(whole)), rows):
-            yield Batch(whole.slice(start, rows), source, start + 1)
+            yield Batch(whole.slice(start, rows), source, start + 1, start / max(1, len(whole)))
         return
     scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
     # Not a pattern: what looks like one has been expanded.
     path = glob.escape(source.path)
     n_rows = _whole(source, lambda: scan(path).select(pl.len()).collect().item())
     for start in range(0, max(1, n_rows), rows):
-        yield Batch(_whole(source, lambda at=start: scan(path).slice(at, rows).collect()), source, start + 1)
+        frame = _whole(source, lambda at=start: scan(path).slice(at, rows).collect())
+        yield Batch(frame, source, start + 1, min(1.0, (start + rows) / max(1, n_rows)))
 
 
 def _whole(source: Source, read_it: Any) -> Any:

@@ -1,0 +1,136 @@
+"""Where words go: results to standard output, notes and progress to standard error, JSON instead for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+import numpy as np
+
+__all__ = ["Console", "Progress", "speaks", "text_table"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Progress:
+    """A bar on the terminal, or nothing at all."""
+
+    def __init__(self, bar: Any = None, task: Any = None) -> None:
+        self._bar, self._task = bar, task
+
+    def stage(self, words: str) -> None:
+        """Say what is being done now; how long it takes is not known."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=words, completed=0, total=None)
+
+    def at(self, share: float | None, words: str | None = None) -> None:
+        """Say how much is done, from 0 to 1."""
+        if self._bar is not None:
+            more = {} if words is None else {"description": words}
+            self._bar.update(
+                self._task, completed=0 if share is None else share, total=None if share is None else 1, **more
+            )
+
+
+class Console:
+    """One command's voice.
+
+    Parameters
+    ----------
+    as_json : bool
+        One JSON object on standard output, and nothing else anywhere.
+    quiet : bool
+        No notes and no progress.
+    """
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self._notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        """Something worth knowing that is not the result."""
+        self._notes.append(sentence)
+        if not (self.as_json or self.quiet):
+            click.echo(f"note: {sentence}", err=True)
+
+    def result(self, data: dict[str, Any], text: str) -> None:
+        """The result: `data` for programs, `text` for people."""
+        if self.as_json:
+            click.echo(json.dumps(plain(data) | {"notes": self._notes}, ensure_ascii=False))
+        else:
+            click.echo(text)
+
+    @contextmanager
+    def progress(self, words: str) -> Iterator[Progress]:
+        """Progress on a terminal; nothing when piped, quiet, or for programs."""
+        if self.as_json or self.quiet or not sys.stderr.isatty():
+            yield Progress()
+            return
+        from rich.console import Console as RichConsole
+        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        bar = RichProgress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeElapsedColumn(),
+            console=RichConsole(stderr=True),
+            transient=True,
+        )
+        with bar:
+            yield Progress(bar, bar.add_task(words, total=None))
+
+
+def speaks(command: Command) -> Command:
+    """Give a command ``--json`` and ``--quiet``, and a `console` that heeds them."""
+
+    def with_console(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
+        return command(*args, console=Console(as_json, quiet), **options)
+
+    with_console.__doc__, with_console.__name__ = command.__doc__, command.__name__
+    with_console.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
+    for option in (
+        click.option("--quiet", "-q", is_flag=True, help="No notes, no progress."),
+        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, for programs."),
+    ):
+        with_console = option(with_console)
+    return with_console  # type: ignore[return-value]
+
+
+def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: int = 0) -> str:
+    """Aligned columns, the first row the header; the columns `right` to the right.
+
+    >>> print(text_table([["type", "share"], ["strong", "70 %"]], right=[1]))
+    type    share
+    strong   70 %
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        (
+            " " * indent
+            + "  ".join(
+                cell.rjust(width) if number in right else cell.ljust(width)
+                for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+        ).rstrip()
+        for row in rows
+    )
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it; what is no number there becomes null."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,189 @@
+"""``multiform evaluate``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import numpy as np
+
+from multiform.cli._console import Console, speaks, text_table
+from multiform.cli._options import examples, input_files, input_format, model_file
+
+
+@click.command(
+    "evaluate",
+    epilog=examples(
+        "multiform evaluate model.mfm test.csv",
+        "multiform evaluate model.mfm test.csv --require 0.9      # exit code 3 if the accuracy is lower",
+        "multiform evaluate model.mfm test.csv --require promise  # exit code 3 if the promise is broken",
+    ),
+)
+@model_file
+@input_files
+@click.option("--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training.")
+@click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
+@input_format
+@speaks
+def command(
+    model_path: str,
+    files: tuple[str, ...],
+    target: str | None,
+    require: str | None,
+    file_format: str | None,
+    console: Console,
+) -> None:
+    """Compare a model's answers with the truth, on rows that it has not seen.
+
+    Says the accuracy and what always guessing the commonest class would reach, the accuracy of each loyalty type
+    beside what `fit` expected, and whether a promise was kept.
+    """
+    from multiform.cli._models import opened
+    from multiform.tables import sources
+
+    model = opened(model_path)
+    required = _required(require, model)
+    with console.progress("predicting") as progress:
+        true, answers = _judged(model, model_path, sources(files, file_format), target, progress, console)
+    data = _figures(model.estimator_, true, answers)
+    console.result(data, _text(data))
+    if required is not None:
+        _check(data, required, vacuous=require == "promise")
+
+
+def _check(data: dict[str, Any], required: float, vacuous: bool) -> None:
+    """Exit code 3 unless the answers, or those accepted, are accurate enough; `vacuous`: no answer breaks no promise."""
+    from multiform.cli._run import RequirementNotMet
+
+    promised = "accepted" in data
+    what = "accepted answers" if promised else "answers"
+    reached = data["accepted"]["accuracy"] if promised else data["accuracy"]
+    if reached is None and not vacuous:
+        raise RequirementNotMet(f"no answer was accepted, and an accuracy of {required:g} was required.")
+    if reached is not None and reached < required:
+        raise RequirementNotMet(f"the accuracy of {what} is {reached:.4f}, and {required:g} was required.")
+
+
+def _required(require: str | None, model: Any) -> float | None:
+    if require is None:
+        return None
+    if require == "promise":
+        if not hasattr(model.estimator_, "target_accuracy"):
+            raise click.UsageError("--require promise needs a model that makes one; fit with --target-accuracy")
+        return float(model.estimator_.target_accuracy)
+    try:
+        value = float(require)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise click.UsageError(f"--require takes an accuracy from 0 to 1, or the word promise; got {require!r}")
+    return value
+
+
+def _judged(
+    model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
+) -> tuple[Any, dict[str, Any]]:
+    """The truth, and the answers as columns, of all rows with a label."""
+    from multiform.tables import TableError, batches
+
+    name = target or model.target_
+    if name is None:
+        raise click.UsageError(f"{model_path} does not know what the target column is called; give --target")
+    true, parts, unlabelled = [], [], 0
+    for batch in batches(found):
+        if name not in batch.frame.columns:
+            raise TableError(f"{batch.source.name} has no column {name!r} with the truth; give its name by --target.")
+        labels, present = model.labels(batch.frame[name])
+        unlabelled += int((~present).sum())
+        rows = batch.frame.drop(name).filter(present)
+        if len(rows):
+            answers, _ = model.answers(rows)
+            true.append(labels)
+            parts.append(answers)
+        progress.at(batch.share)
+    if not true:
+        raise TableError(f"No row has a label in column {name!r}.")
+    if unlabelled:
+        console.note(f"{unlabelled} rows have no label and were left out.")
+    columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
+    return np.concatenate(true), columns
+
+
+def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:
+    from multiform.metrics import loyalty_table
+
+    right = np.asarray(answers["label"]).astype(str) == np.asarray(true).astype(str)
+    labels, counts = np.unique(true, return_counts=True)
+    unknown = ~np.isin(labels.astype(str), np.asarray(estimator.classes_).astype(str))
+    data: dict[str, Any] = {
+        "rows": len(true),
+        "accuracy": float(right.mean()),
+        "commonest_class": str(labels[counts.argmax()]),
+        "commonest_class_accuracy": float(counts.max() / counts.sum()),
+        "mean_chance": float(np.mean(answers["chance"])),
+        "classes": {
+            str(label): {
+                "rows": int((true == label).sum()),
+                "recall": float(right[true == label].mean()),
+                "precision": _share(right[answers["label"].astype(str) == str(label)]),
+            }
+            for label in labels
+        },
+        "unknown_classes": [str(label) for label in labels[unknown]],
+    }
+    judge = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", estimator)
+    if "loyalty" in answers and hasattr(judge, "loyalty_table_"):
+        found = loyalty_table(true.astype(str), answers["label"].astype(str), answers["loyalty"], levels=judge.levels_)
+        expected = judge.loyalty_table_.as_dict()
+        data["loyalty"] = {
+            level: {**row, "expected_accuracy": expected[level]["accuracy"], "expected_share": expected[level]["share"]}
+            for level, row in found.as_dict().items()
+        }
+    if "accepted" in answers:
+        accepted = answers["accepted"]
+        reached = _share(right[accepted])
+        data["accepted"] = {
+            "rows": int(accepted.sum()),
+            "share": float(accepted.mean()),
+            "accuracy": reached,
+            "promised": float(estimator.target_accuracy),
+            "kept": reached is None or reached >= estimator.target_accuracy,
+        }
+    return data
+
+
+def _share(right: Any) -> float | None:
+    return float(right.mean()) if len(right) else None
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None or value != value else f"{value:.2%}"
+
+
+def _text(data: dict[str, Any]) -> str:
+    lines = [
+        f"{data['rows']} rows, accuracy {data['accuracy']:.2%}; always answering {data['commonest_class']!r} would "
+        f"reach {data['commonest_class_accuracy']:.2%}",
+        f"mean chance given {data['mean_chance']:.2%}",
+    ]
+    if data["unknown_classes"]:
+        lines.append(f"classes that the model does not know: {', '.join(map(repr, data['unknown_classes']))}")
+    classes = [["class", "rows", "found", "right when said"]]
+    for label, row in list(data["classes"].items())[:30]:
+        classes.append([label, str(row["rows"]), _percent(row["recall"]), _percent(row["precision"])])
+    lines += ["", text_table(classes, right=[1, 2, 3])]
+    if "loyalty" in data:
+        rows = [["loyalty", "rows", "share", "accuracy", "expected"]]
+        for level, row in data["loyalty"].items():
+            figures = (row["share"], row["accuracy"], row["expected_accuracy"])
+            rows.append([level, f"{row['count']:g}", *map(_percent, figures)])
+        lines += ["", text_table(rows, right=[1, 2, 3, 4])]
+    if "accepted" in data:
+        row = data["accepted"]
+        kept = "no answer was accepted" if row["accuracy"] is None else "kept" if row["kept"] else "BROKEN here"
+        lines += [
+            "",
+            f"accepted {row['rows']} answers ({row['share']:.2%}), accuracy {_percent(row['accuracy'])}, promised "
+            f"{row['promised']:.2%}: {kept}",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,196 @@
+"""``multiform fit``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from typing import Any
+
+import click
+import numpy as np
+
+from multiform.cli._console import Console, speaks, text_table
+from multiform.cli._options import column_options, examples, input_files, input_format
+
+MODELS = ("loyalty", "triage", "cv", "qms")
+CHOOSE_NOISE_UP_TO = 20_000  # rows; with more, the default is as good
+
+
+@click.command(
+    "fit",
+    epilog=examples(
+        "multiform fit data.csv --target label -o model.mfm",
+        "multiform fit 'part-*.parquet' -t label -o model.mfm --id patient --as-category postcode",
+        "multiform fit data.csv -t label -o model.mfm --target-accuracy 0.99",
+    ),
+)
+@input_files
+@click.option("--target", "-t", required=True, metavar="NAME", help="The column to predict.")
+@click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, .mfm by custom.")
+@click.option(
+    "--model",
+    "model_name",
+    type=click.Choice(MODELS),
+    help="loyalty (default): answers with loyalty types and chances. triage: also with a promise. "
+    "cv: the most accurate on small tables. qms: one model, the fastest.",
+)
+@click.option(
+    "--target-accuracy", type=float, help="The accuracy promised of accepted answers; implies --model triage."
+)
+@click.option("--confidence", type=float, default=0.95, show_default=True, help="How surely the promise holds.")
+@click.option("--noise", type=float, help="Regularisation; chosen by cross-validation if not given.")
+@click.option("--components", type=int, help="q, the rows of each separator.")
+@click.option("--alpha", type=float, help="The loss leaves pairs alone whose ratio is below this.")
+@click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="How separators are found.")
+@click.option("--max-iter", type=int, help="Passes over the data.")
+@click.option("--balanced", is_flag=True, help="Weigh rare classes up.")
+@column_options
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same model.")
+@click.option("--jobs", type=int, help="Threads; all cores if not given.")
+@input_format
+@speaks
+def command(
+    files: tuple[str, ...],
+    target: str,
+    output: str,
+    file_format: str | None,
+    console: Console,
+    **options: Any,
+) -> None:
+    """Train a model on a table and write it to a file.
+
+    FILE is CSV, TSV, Parquet, Arrow or NPZ, - for standard input; several files, or a pattern, are one table. What
+    each column is taken for is shown, and saved with the model; --as-number and its like overrule it.
+    """
+    from multiform.files import describe, save
+    from multiform.tables import read, sources
+
+    model_name = _model_name(options["model_name"], options["target_accuracy"])
+    with console.progress("reading") as progress:
+        frame = read(sources(files, file_format))
+        progress.stage("training")
+        begin = time.perf_counter()
+        model = _trained(frame, target, model_name, options, console)
+        seconds = time.perf_counter() - begin
+        progress.stage("writing")
+        save(model, output, notes={"command": shlex.join(["multiform", *sys.argv[1:]]), "seed": options["seed"]})
+    _say_notes(console, model)
+    told = describe(output)
+    data = {
+        "model": output,
+        "kind": type(model.estimator_).__name__,
+        "seconds": seconds,
+        "rows": model.training_["rows"],
+        "target": target,
+        "classes": model.training_["class_counts"],
+        "columns": told["columns"],
+        "training": told["training"],
+        "bytes": told["bytes"],
+    }
+    console.result(data, _text(model, data))
+
+
+def _model_name(asked: str | None, target_accuracy: float | None) -> str:
+    if target_accuracy is None:
+        return asked or "loyalty"
+    if asked not in (None, "triage"):
+        raise click.UsageError(f"--target-accuracy is a promise, which --model triage makes and {asked} does not.")
+    return "triage"
+
+
+def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any], console: Console) -> Any:
+    from multiform import QMSClassifierCV
+    from multiform.tables import TableClassifier
+
+    roles = {name: options[name] for name in ("drop", "numbers", "categories", "dates", "texts", "identifiers")}
+    shared: dict[str, Any] = {"n_jobs": options["jobs"], "random_state": options["seed"]}
+    weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
+    found = {"n_components": options["components"], "alpha": options["alpha"], "max_iter": options["max_iter"]}
+    found = {name: value for name, value in found.items() if value is not None}
+    ensemble = QMSClassifierCV(**shared, **weight, **found)
+    if model_name == "cv":
+        if options["solver"] not in (None, "adam"):
+            raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
+        noise = {} if options["noise"] is None else {"noise": (options["noise"],)}
+        return TableClassifier(ensemble.set_params(**noise), **roles).fit(frame, target)
+    if options["noise"] is not None:
+        found["noise"] = options["noise"]
+    elif len(frame) <= CHOOSE_NOISE_UP_TO:
+        chosen = TableClassifier(ensemble.set_params(encodings=("plain",)), **roles).fit(frame, target).estimator_
+        found["noise"] = float(chosen.best_noise_)
+    if options["solver"] is not None:
+        found["solver"] = options["solver"]
+    return TableClassifier(_estimator(model_name, shared, {**weight, **found}, options), **roles).fit(frame, target)
+
+
+def _estimator(model_name: str, shared: dict[str, Any], found: dict[str, Any], options: dict[str, Any]) -> Any:
+    from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
+
+    qms = QMSClassifier(**shared, **found)
+    if model_name == "qms":
+        return qms
+    loyalty = LoyaltyClassifier(qms, random_state=shared["random_state"])
+    if model_name == "loyalty":
+        return loyalty
+    promise = {} if options["target_accuracy"] is None else {"target_accuracy": options["target_accuracy"]}
+    return TriageClassifier(loyalty, confidence=options["confidence"], random_state=shared["random_state"], **promise)
+
+
+def _say_notes(console: Console, model: Any) -> None:
+    training = model.training_
+    if training["rows_without_label"]:
+        console.note(f"{training['rows_without_label']} rows have no label and were left out.")
+    rare = training["rare_classes"]
+    if rare:
+        one = len(rare) == 1
+        console.note(
+            f"class{'' if one else 'es'} {', '.join(map(repr, rare))} {'has' if one else 'have'} fewer than 5 rows, "
+            "too few to learn well or to judge; more rows, or one class for all rare ones, would help."
+        )
+    for column in model.columns_:
+        if column.role == "identifier":
+            console.note(
+                f"column {column.name!r} was left out as an identifier ({column.why}); --as-number or "
+                "--as-category keeps it."
+            )
+
+
+def _text(model: Any, data: dict[str, Any]) -> str:
+    rows = [["column", "taken as", "becomes", "because"]]
+    for column in model.columns_:
+        rows.append([column.name, column.role, str(len(column.feature_names())), column.why])
+    counts = ", ".join(f"{label} {count}" for label, count in data["classes"].items())
+    lines = [
+        f"{data['rows']} rows, target {data['target']!r} of {len(data['classes'])} classes: {_short(counts)}",
+        "",
+        text_table(rows, right=[2]),
+        "",
+        f"{data['kind']} on {len(model.encoded_names())} columns of numbers, {data['seconds']:.1f} s",
+        *_estimates(model.estimator_),
+        f"written to {data['model']}, {data['bytes']:,} bytes",
+    ]
+    return "\n".join(lines)
+
+
+def _short(text: str, most: int = 200) -> str:
+    return text if len(text) <= most else text[: most - 4] + " ..."
+
+
+def _estimates(estimator: Any) -> list[str]:
+    """What to expect of new rows, by rows that the models did not see."""
+    if hasattr(estimator, "loyalty_table_"):
+        table = estimator.loyalty_table_
+        return [f"estimated accuracy on new rows {table.overall_accuracy:.2%}, by loyalty type:", str(table)]
+    if hasattr(estimator, "oof_accuracy_"):
+        return [f"estimated accuracy on new rows {estimator.oof_accuracy_:.2%}"]
+    if hasattr(estimator, "certificates_"):
+        tested = sum(c.n_tested for c in estimator.certificates_)
+        accepted = sum(c.n_accepted for c in estimator.certificates_)
+        share = accepted / tested if tested else np.nan
+        return [
+            f"promise: accepted answers are right at least {estimator.target_accuracy:.2%} of the time, "
+            f"with confidence {estimator.confidence:.0%} ({estimator.guarantee_})",
+            f"accepted {share:.2%} of the calibration rows; the rest is deferred",
+        ]
+    return []

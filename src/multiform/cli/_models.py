@@ -1,0 +1,77 @@
+"""A model file as the commands use it: a table in, answers out, whichever model it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multiform.files import load
+from multiform.tables import TableClassifier, TableError
+from multiform.tables._classifier import Surprise, _answers
+from multiform.tables._errors import polars
+from multiform.tables._target import labels_of
+from multiform.tables._values import as_numbers
+
+__all__ = ["MatrixModel", "opened"]
+
+Array = npt.NDArray[Any]
+
+
+def opened(path: str) -> TableClassifier | MatrixModel:
+    """The model of a file, ready for tables."""
+    model = load(path)
+    if isinstance(model, TableClassifier):
+        return model
+    if not hasattr(model, "predict_proba") or not hasattr(model, "classes_"):
+        kind = type(model).__name__
+        more = "; `multiform diagnose` uses it" if kind == "DiagnosisPlanner" else ", or is not fitted"
+        raise TableError(f"{path} holds a {kind}, which does not predict tables{more}.")
+    return MatrixModel(model)
+
+
+class MatrixModel:
+    """A classifier that was saved without a table around it: it reads columns of numbers."""
+
+    target_ = None
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator_ = estimator
+        self.classes_ = estimator.classes_
+
+    def transform(self, frame: Any) -> npt.NDArray[np.float64]:
+        """The columns that the model reads; without names, all columns in their order."""
+        n_features = int(self.estimator_.n_features_in_)
+        wanted = [str(name) for name in getattr(self.estimator_, "feature_names_in_", frame.columns)]
+        lacking = [name for name in wanted if name not in frame.columns]
+        if lacking:
+            raise TableError(f"The table has no column {lacking[0]!r}, which the model needs.")
+        if len(wanted) != n_features:
+            raise TableError(f"The model reads {n_features} columns of numbers, and the table has {len(wanted)}.")
+        columns = []
+        for name in wanted:
+            values, unreadable = as_numbers(frame[name])
+            if unreadable or np.isnan(values).any():
+                row = int(np.flatnonzero(np.isnan(values))[0])
+                raise TableError(f"Column {name!r}, row {row + 1}: the model needs a number; got {frame[name][row]!r}.")
+            columns.append(values)
+        return np.column_stack(columns)
+
+    def encoded_names(self) -> list[str]:
+        """Names of the columns of `transform`."""
+        names = getattr(self.estimator_, "feature_names_in_", None)
+        return [f"x{k}" for k in range(int(self.estimator_.n_features_in_))] if names is None else list(map(str, names))
+
+    def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, list[Surprise]]:
+        """As `TableClassifier.answers`."""
+        matrix = self.transform(frame)
+        columns = _answers(self.estimator_, matrix)
+        if chances:
+            each = self.estimator_.predict_proba(matrix)
+            columns |= {f"chance of {label}": each[:, k] for k, label in enumerate(self.classes_)}
+        return polars().DataFrame(columns), []
+
+    def labels(self, series: Any) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Labels of the kind that the model has."""
+        return labels_of(series, whole=np.asarray(self.classes_).dtype.kind in "iub")

@@ -1,0 +1,51 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from multiform.tables._reading import FORMATS
+
+__all__ = ["column_options", "examples", "input_files", "input_format", "model_file", "names"]
+
+Decorator = Callable[[Any], Any]
+
+input_files: Decorator = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+input_format: Decorator = click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(FORMATS),
+    help="What the files hold, where their names do not say it; standard input (-) is csv.",
+)
+model_file: Decorator = click.argument("model_path", metavar="MODEL")
+
+
+def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """``--drop a,b --drop c`` as a, b, c; a name that holds a comma is given alone, in quotation marks of its own."""
+    import csv
+
+    return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
+
+
+def column_options(command: Any) -> Any:
+    """What the user knows better of columns."""
+    for option, parameter, what in (
+        ("--id", "identifiers", "Columns that are identifiers: left out."),
+        ("--as-text", "texts", "Columns that are free text."),
+        ("--as-date", "dates", "Columns that are dates."),
+        ("--as-category", "categories", "Columns that are categories."),
+        ("--as-number", "numbers", "Columns that are numbers."),
+        ("--drop", "drop", "Columns to leave out."),
+    ):
+        command = click.option(
+            option, parameter, multiple=True, callback=names, metavar="NAMES", help=f"{what} Separated by commas."
+        )(command)
+    return command
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

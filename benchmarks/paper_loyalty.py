@@ -1,51 +1,5 @@
-"""The paper's loyalty figures (section 4.4): Fashion-MNIST, beta = 0.05, gamma = 20, q = 18, alpha = 0.5."""
+"""The paper's loyalty figures (section 4.4), which the package has, as `multiform reproduce` shows them."""
 
-import numpy as np
+from multiform.reproduction.paper import LEVELS, TEST_CORRECT, TEST_COUNT, TEST_TENSOR, TRAIN_CORRECT, TRAIN_COUNT
 
-LEVELS = ("strong", "normal", "weak")
-
-# Table "LEM result": samples of each type (n_1), and the right ones among them (n_2).
-TRAIN_COUNT, TRAIN_CORRECT = np.array([43_249, 13_118, 3_633]), np.array([43_173, 10_473, 1_970])
-TEST_COUNT, TEST_CORRECT = np.array([6_967, 2_299, 734]), np.array([6_789, 1_699, 375])
-
-# The layers of the confusion tensor on the test set; row: true class, column: predicted class.
-TEST_TENSOR = np.array(
-    [
-        [
-            [530, 0, 2, 4, 0, 0, 9, 0, 2, 0],
-            [0, 943, 2, 11, 1, 0, 0, 0, 0, 0],
-            [1, 0, 456, 5, 5, 0, 1, 0, 0, 0],
-            [3, 1, 2, 691, 2, 0, 3, 0, 2, 0],
-            [0, 1, 8, 3, 406, 0, 8, 0, 0, 0],
-            [0, 0, 0, 0, 0, 882, 0, 7, 0, 14],
-            [21, 0, 12, 5, 10, 0, 256, 0, 5, 0],
-            [0, 0, 0, 0, 0, 2, 0, 824, 0, 8],
-            [0, 0, 2, 2, 2, 1, 2, 0, 925, 0],
-            [0, 0, 0, 0, 0, 2, 1, 6, 0, 876],
-        ],
-        [
-            [286, 0, 5, 12, 1, 0, 61, 0, 3, 0],
-            [4, 14, 3, 6, 2, 0, 2, 0, 0, 0],
-            [5, 0, 297, 1, 58, 0, 30, 0, 0, 0],
-            [9, 2, 3, 154, 19, 0, 9, 0, 3, 0],
-            [1, 0, 47, 18, 329, 0, 25, 0, 0, 0],
-            [0, 0, 0, 1, 0, 64, 0, 11, 2, 14],
-            [93, 0, 39, 8, 29, 0, 319, 0, 2, 0],
-            [0, 0, 0, 0, 0, 16, 0, 129, 0, 18],
-            [1, 0, 3, 2, 0, 2, 3, 3, 21, 0],
-            [0, 0, 0, 0, 0, 3, 0, 21, 0, 86],
-        ],
-        [
-            [42, 0, 7, 10, 3, 1, 21, 0, 1, 0],
-            [0, 6, 0, 2, 4, 0, 0, 0, 0, 0],
-            [15, 1, 61, 4, 25, 0, 32, 0, 3, 0],
-            [13, 1, 7, 52, 10, 0, 13, 0, 1, 0],
-            [0, 0, 24, 6, 95, 0, 29, 0, 0, 0],
-            [0, 0, 0, 0, 0, 3, 0, 1, 0, 1],
-            [27, 1, 32, 14, 27, 0, 99, 0, 1, 0],
-            [0, 0, 0, 0, 0, 0, 0, 1, 0, 2],
-            [2, 0, 3, 2, 4, 0, 6, 0, 14, 0],
-            [0, 0, 0, 0, 0, 0, 0, 3, 0, 2],
-        ],
-    ]
-)
+__all__ = ["LEVELS", "TEST_CORRECT", "TEST_COUNT", "TEST_TENSOR", "TRAIN_CORRECT", "TRAIN_COUNT"]

@@ -52,7 +52,7 @@ def command(
 
 
 def _check(data: dict[str, Any], required: float, vacuous: bool) -> None:
-    """Exit code 3 unless the answers, or those accepted, are accurate enough; `vacuous`: no answer breaks no promise."""
+    """Exit code 3 unless the (accepted) answers are accurate enough; `vacuous`: no answer breaks no promise."""
     from multiform.cli._run import RequirementNotMet
 
     promised = "accepted" in data

@@ -1,0 +1,452 @@
+"""DiagnosisPlanner: the medical diagnosis problem of section 3.3 of the paper."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, is_classifier
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
+
+from multiform.diagnosis._acquisitions import Acquisitions
+from multiform.diagnosis._encoding import Encoding, columns_of
+from multiform.diagnosis._judge import RULES, Judge, Opinion
+from multiform.diagnosis._level import FrontierPoint, chosen_level, frontier_point, level_ladder, unseen_course
+from multiform.diagnosis._models import EvidenceModels, Records, default_settings
+from multiform.diagnosis._plan import Course, Plan, follow
+from multiform.diagnosis._policy import Planning
+from multiform.diagnosis._search import EXACT_UP_TO
+from multiform.diagnosis._session import DiagnosisSession
+from multiform.diagnosis._tariff import Tariff, read_costs
+from multiform.inputs import content_folds
+
+__all__ = ["DiagnosisPlanner", "ThetaNotReachedWarning"]
+
+Array = npt.NDArray[Any]
+Doubles = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+
+EXACT_BY_DEFAULT = 13  # tests
+WIDE_BEAM, NARROW_BEAM = 60, 12  # where every set is known anyway, and where each one costs a fit
+NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
+
+
+class ThetaNotReachedWarning(UserWarning):
+    """No stopping level keeps the accuracy that was asked for; the plan buys everything."""
+
+
+class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Finds the cheapest way to the answer that full evidence would give: which test next, and when to stop.
+
+    Evidence costs money. The plan acquires one test after the other and stops as soon as the evidence so far suffices,
+    so that the accuracy of full evidence, theta, is kept at the lowest expected cost (the medical diagnosis problem,
+    section 3.3 of the paper). Every evidence set has a classifier of its own, all trained in batches and cross-fitted;
+    every figure that decides something is of patients whom the models have not seen.
+
+    Parameters
+    ----------
+    costs : dict, data frame or path
+        The price of each test, by name; or a table (data frame, CSV file) with the columns ``test`` and ``cost``, and
+        maybe ``group`` and ``cost_in_group``. Columns of X that belong to no test are not used.
+    groups : dict of dicts, default=None
+        Tests that share a part of their price: ``{"blood": {"chol": 5.17, "fbs": 3.10}}`` is what each of them costs
+        once another one of the group has been bought.
+    features : dict, default=None
+        The features that a test yields, where they are not the one column of the same name:
+        ``{"ecg": ["rate", "axis"]}``.
+    known : sequence of str, default=()
+        Tests whose results are there at the start and cost nothing.
+    requires : dict, default=None
+        Tests that must come before a test: ``{"thallium": ["ecg"]}``.
+    estimator : classifier, default=None
+        What answers on an evidence set. None means quadratic multiform separation with a noise level chosen by
+        cross-fitting; a :class:`~multiform.QMSClassifier` sets its parameters; any other classifier is fitted for
+        every evidence set, which takes its time.
+    policy : {"fixed", "adaptive"}, default="fixed"
+        One order for all patients, or a next test that depends on the diagnosis so far.
+    search : {"auto", "exact", "beam"}, default="auto"
+        "exact" proves that no order is cheaper on the estimate, with a model for every evidence set: up to 16 tests.
+        "beam" trains only what it visits. "auto" is "exact" up to 13 tests.
+    stop : {"regret", "calibrated", "loyalty"}, default="regret"
+        When the evidence suffices: when the accuracy that one expects to forgo by stopping is at most the level
+        ("regret"), when the chance of a wrong answer is at most the level ("calibrated"), or when the patient is
+        of strong loyalty type under a beta of at most the level ("loyalty", the paper's).
+    level : float or "auto", default="auto"
+        The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted.
+    theta : float, default=None
+        The accuracy to keep. None means that of full evidence, cross-fitted.
+    tolerance : float, default=0.005
+        How much accuracy the plan may be estimated to lose against theta, one standard error included.
+    beta : float or sequence of float in (0, 1), default=(0.02, 0.05, 0.1, 0.2, 0.4)
+        Weights of a class that is held back: the levels that ``stop="loyalty"`` chooses from.
+    cv : int, default=5
+        Folds of the cross-fitting.
+    beam_width : int or "auto", default="auto"
+        Evidence sets that go on from each length of the order.
+    time_limit : float, default=60.0
+        Seconds after which the exact search gives the best order so far and the gap.
+    n_jobs : int, default=None
+        Threads.
+    random_state : int, RandomState or None, default=None
+
+    Attributes
+    ----------
+    order_ : list of str
+        The order of acquisition; of an adaptive plan, the branch of those whose diagnosis is always the first class.
+    plan_ : Plan
+        The plan as a tree.
+    theta_ : float
+        The accuracy to keep.
+    full_accuracy_ : float
+        Cross-fitted accuracy with all evidence.
+    level_ : float
+        The stopping level.
+    expected_cost_ : float
+        Mean bill of the training patients under the plan, judged by models that have not seen them.
+    panel_cost_ : float
+        What all evidence costs.
+    certificate_ : Certificate
+        Whether the order is proven optimal on the estimate, or the gap.
+    frontier_ : list of FrontierPoint
+        Cross-fitted cost and loss at every level that was considered.
+    classes_ : ndarray of shape (m,)
+    tariff_ : Tariff
+    feature_names_in_ : ndarray of shape (p,)
+    n_features_in_ : int
+
+    Notes
+    -----
+    A result that is missing in the data although its test was bought is paid for and read as the median, with an
+    indicator where there are enough of them; see `docs/diagnosis.md`.
+
+    The plan keeps the encoded records that it was made from, so that it can answer on evidence sets off its own way (a
+    test that cannot be done, findings in another order).
+
+    References
+    ----------
+    Fan, Chang, Kongguoluo: Quadratic Multiform Separation: A New Classification Model in Machine Learning, section 3.3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multiform import DiagnosisPlanner
+    >>> rng = np.random.default_rng(0)
+    >>> ill = rng.integers(0, 2, 300)
+    >>> X = np.column_stack([ill + rng.normal(0, s, 300) for s in (0.6, 0.3, 2.0)])
+    >>> planner = DiagnosisPlanner({"question": 1, "scan": 100, "horoscope": 50}, random_state=0).fit(X, ill)
+    >>> planner.order_[:2]
+    ['question', 'scan']
+    >>> bool(planner.expected_cost_ < 0.6 * planner.panel_cost_)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "costs": "no_validation",  # type: ignore[dict-item]  # read_costs and Tariff say what is wrong
+        "groups": [dict, None],
+        "features": [dict, None],
+        "known": ["array-like", str],
+        "requires": [dict, None],
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "policy": [StrOptions({"fixed", "adaptive"})],
+        "search": [StrOptions({"auto", "exact", "beam"})],
+        "stop": [StrOptions(set(RULES))],
+        "level": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "theta": [Interval(Real, 0, 1, closed="both"), None],
+        "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "beta": [Real, "array-like"],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "beam_width": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "time_limit": [Interval(Real, 0, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        costs: Any,
+        *,
+        groups: Any = None,
+        features: Any = None,
+        known: Any = (),
+        requires: Any = None,
+        estimator: Any = None,
+        policy: str = "fixed",
+        search: str = "auto",
+        stop: str = "regret",
+        level: float | str = "auto",
+        theta: float | None = None,
+        tolerance: float = 0.005,
+        beta: Any = (0.02, 0.05, 0.1, 0.2, 0.4),
+        cv: int = 5,
+        beam_width: int | str = "auto",
+        time_limit: float = 60.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.costs = costs
+        self.groups = groups
+        self.features = features
+        self.known = known
+        self.requires = requires
+        self.estimator = estimator
+        self.policy = policy
+        self.search = search
+        self.stop = stop
+        self.level = level
+        self.theta = theta
+        self.tolerance = tolerance
+        self.beta = beta
+        self.cv = cv
+        self.beam_width = beam_width
+        self.time_limit = time_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # ------------------------------------------------------------------------------------------------ fitting
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any) -> DiagnosisPlanner:
+        """Make the plan.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n, p)
+            A row a patient. The columns of an array are the features of `costs` in their order. NaN (None, an empty
+            cell) is a missing result; columns of words are categories.
+        y : array-like of shape (n,)
+            The diagnoses.
+        """
+        tariff, features = self._tariff_and_features()
+        betas = _betas(self.beta)
+        names = self._feature_names(X, features)
+        columns = columns_of(X, names)
+        y = _check_y(y, estimator=self)
+        check_classification_targets(y)
+        check_consistent_length(next(iter(columns.values())), y)
+        classes, target = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"DiagnosisPlanner needs patients of at least 2 classes in y; got 1 class, {classes[0]}.")
+        exact = self._is_exact(len(tariff))
+
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        encoding = Encoding.learnt(columns, features)
+        rows = encoding.encode(columns)
+        folds = content_folds(rows, target, self.cv, np.random.default_rng(seed))
+        folds = np.unique(folds, return_inverse=True)[1]
+        records = Records(
+            rows,
+            target.astype(np.int32).ravel(),
+            folds.astype(np.int64).ravel(),
+            encoding.column_owner,
+            len(classes),
+        )
+        _refuse_bare_folds(records)
+        some = _some_sets(tariff, seed)
+        models = EvidenceModels(records, default_settings(self._estimator(), records, some, betas, seed, self.n_jobs))
+        judge = Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything])
+        if exact:
+            judge.learn([one for one in range(1 << len(tariff)) if one & tariff.known == tariff.known])
+        width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
+        planning = Planning(tariff, judge, self.policy, exact, width, float(self.time_limit))
+        full_accuracy = float((judge.unseen(tariff.everything).answer == records.target).mean())
+        theta = full_accuracy if self.theta is None else float(self.theta)
+        frontier, level = self._choose_level(planning, theta, full_accuracy)
+        plan, certificate = planning.plan(level, np.ones(len(y), dtype=bool), exact=exact)
+        course = unseen_course(planning, plan, level, np.arange(len(y)))
+
+        self.classes_ = classes
+        self.n_features_in_ = len(names)
+        self.feature_names_in_ = np.array(names, dtype=object)
+        self.tariff_, self.encoding_ = tariff, encoding
+        self.theta_, self.full_accuracy_, self.level_ = theta, full_accuracy, level
+        self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
+        self.order_ = [tariff.tests[t] for t in plan.order]
+        self.expected_cost_ = float(course.cost.mean())
+        self.panel_cost_ = tariff.panel_cost
+        self.judge_ = judge.kept([*plan.sets, *([] if tariff.everything in plan.sets else [tariff.everything])])
+        self.remaining_costs_, self.stop_shares_ = _outlook(planning, plan, course)
+        return self
+
+    def _tariff_and_features(self) -> tuple[Tariff, list[list[str]]]:
+        prices, groups = read_costs(self.costs, self.groups)
+        tariff = Tariff.of(prices, groups, self.known, self.requires)
+        given = self.features or {}
+        for test in given:
+            if test not in tariff.tests:
+                raise ValueError(
+                    f"features of DiagnosisPlanner: no test is named {test!r}; the tests are {list(tariff.tests)}."
+                )
+        features = []
+        for test in tariff.tests:
+            own = given.get(test, [test])
+            features.append([own] if isinstance(own, str) else [str(name) for name in own])
+            if not features[-1]:
+                raise ValueError(f"features[{test!r}] of DiagnosisPlanner is empty; name the columns of the test.")
+        named = [name for own in features for name in own]
+        twice = sorted({name for name in named if named.count(name) > 1})
+        if twice:
+            raise ValueError(f"features of DiagnosisPlanner: {twice} belong to two tests; each to one only.")
+        return tariff, features
+
+    def _feature_names(self, X: Any, features: list[list[str]]) -> list[str]:
+        named = [name for own in features for name in own]
+        if hasattr(X, "columns"):
+            columns = [str(name) for name in X.columns]
+            unknown = [name for name in named if name not in columns]
+            if unknown:
+                raise ValueError(
+                    f"costs of DiagnosisPlanner names {unknown}, which X has no column for; X has {columns}. "
+                    "Name the columns of a test in `features`."
+                )
+            return named
+        shape = np.shape(X)
+        if len(shape) != 2 or shape[1] != len(named):
+            raise ValueError(
+                f"X of DiagnosisPlanner, as an array, must have a column for each of the {len(named)} features that "
+                f"costs and features name, in this order; got the shape {shape}. A data frame may have other columns, too."
+            )
+        return named
+
+    def _is_exact(self, n_tests: int) -> bool:
+        if self.search == "exact" and n_tests > EXACT_UP_TO:
+            raise ValueError(
+                f"search='exact' of DiagnosisPlanner needs a model for each evidence set, up to {EXACT_UP_TO} tests; "
+                f"costs names {n_tests}. Use search='beam'."
+            )
+        return self.search == "exact" or (self.search == "auto" and n_tests <= EXACT_BY_DEFAULT)
+
+    def _estimator(self) -> Any:
+        if self.estimator is not None and not is_classifier(self.estimator):
+            raise ValueError(f"estimator of DiagnosisPlanner must be a classifier; got {self.estimator!r}.")
+        return self.estimator
+
+    def _choose_level(
+        self, planning: Planning, theta: float, full_accuracy: float
+    ) -> tuple[list[FrontierPoint], float]:
+        if self.level != "auto":
+            return [frontier_point(planning, float(self.level))], float(self.level)
+        ladder = level_ladder(self.stop, planning.judge.models.settings.betas)
+        frontier = [frontier_point(planning, level) for level in ladder]
+        # accuracy of the plan = full_accuracy - loss; at least theta - tolerance
+        point = chosen_level(frontier, full_accuracy - theta + self.tolerance)
+        if point is None:
+            warnings.warn(
+                f"No stopping level of DiagnosisPlanner keeps theta={theta:.3f} within tolerance={self.tolerance:g}; "
+                "the plan buys all evidence. Give more patients, a larger tolerance or a lower theta.",
+                ThetaNotReachedWarning,
+                stacklevel=3,
+            )
+            return frontier, 0.0
+        return frontier, point.level
+
+    # --------------------------------------------------------------------------------------------- following it
+
+    def acquire(self, X: Any) -> Acquisitions:
+        """Buy evidence for each patient as the plan says, and answer.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n, p)
+            All results, as in `fit`; only those that the plan buys are looked at.
+
+        Returns
+        -------
+        acquisitions : Acquisitions
+            A row a patient: `cost`, what was bought in which order, the answer and its chance.
+        """
+        course = self._course(X)
+        tests = self.tariff_.tests
+        return Acquisitions(
+            course.cost,
+            [tuple(tests[t] for t in bought) for bought in course.tests],
+            self.classes_[course.answer],
+            np.asarray(course.chances.max(axis=1)),
+            course.prices,
+            tests,
+            self.panel_cost_,
+        )
+
+    def predict(self, X: Any) -> Array:
+        """The diagnosis of each patient, on the evidence that the plan buys."""
+        return np.asarray(self.classes_[self._course(X).answer])
+
+    def predict_proba(self, X: Any) -> Doubles:
+        """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
+        return self._course(X).chances
+
+    def predict_full(self, X: Any) -> Array:
+        """The diagnosis of each patient on all evidence."""
+        opinion = self.judge_.opinion(self.tariff_.everything, self._encoded(X))
+        return np.asarray(self.classes_[opinion.answer])
+
+    def start(self) -> DiagnosisSession:
+        """A session for one patient at the bedside."""
+        check_is_fitted(self, "plan_")
+        return DiagnosisSession(self)
+
+    def _encoded(self, X: Any) -> npt.NDArray[np.float32]:
+        check_is_fitted(self, "plan_")
+        names = [str(name) for name in self.feature_names_in_]
+        if hasattr(X, "columns"):
+            missing = [name for name in names if name not in [str(column) for column in X.columns]]
+            if missing:
+                raise ValueError(f"X of DiagnosisPlanner lacks the columns {missing}, which fit has seen.")
+        elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
+            raise ValueError(f"X of DiagnosisPlanner must have the {len(names)} columns of fit; got {np.shape(X)}.")
+        return self.encoding_.encode(columns_of(X, names))
+
+    def _course(self, X: Any) -> Course:
+        rows = self._encoded(X)
+
+        def opinion(held: int, patients: Rows) -> Opinion:
+            return self.judge_.opinion(held, rows[patients])
+
+        return follow(self.plan_, self.tariff_, opinion, self.level_, len(rows), len(self.classes_))
+
+
+def _betas(beta: Any) -> tuple[float, ...]:
+    betas = [beta] if isinstance(beta, Real) else list(beta)
+    if not betas or not all(isinstance(one, Real) and 0 < float(one) < 1 for one in betas):
+        raise ValueError(f"beta of DiagnosisPlanner must hold numbers greater than 0 and less than 1; got {beta!r}.")
+    return tuple(sorted({float(one) for one in betas}))
+
+
+def _some_sets(tariff: Tariff, seed: int) -> list[int]:
+    """Random evidence sets of all sizes, as the start of many orders would be."""
+    rng = np.random.default_rng(seed)
+    bits = np.int64(1) << np.arange(len(tariff), dtype=np.int64)
+    sizes = np.linspace(1, len(tariff), NOISE_SETS).round().astype(int)
+    return [int(rng.permutation(bits)[:size].sum()) | tariff.known for size in sizes]
+
+
+def _refuse_bare_folds(records: Records) -> None:
+    for mask in records.masks:
+        if len(np.unique(records.target[mask > 0])) < 2 or mask.all():
+            raise ValueError(
+                "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
+                f"got n_samples={len(records.target)}. Give more patients, or a smaller cv."
+            )
+
+
+def _outlook(planning: Planning, plan: Plan, course: Course) -> tuple[list[list[float]], list[float]]:
+    """Of the training patients at each node: what those with each diagnosis still paid, and the share that stopped.
+
+    Where nobody came by with a diagnosis it is the mean of all who came by; where nobody came by at all, the price.
+    """
+    tariff, n_classes = planning.tariff, planning.judge.models.records.n_classes
+    remaining, stopping = [], []
+    for node, paid in enumerate(plan.paid_before(tariff)):
+        came = course.visited[:, node]
+        diagnosis = planning.judge.unseen(plan.held[node]).answer
+        price = tariff.price(plan.tests[node], plan.held[node])
+        overall = float(course.cost[came].mean()) - paid if came.any() else price
+        groups = [came & (diagnosis == k) for k in range(n_classes)]
+        remaining.append([float(course.cost[one].mean()) - paid if one.any() else overall for one in groups])
+        stopping.append(float((course.node[came] == node).mean()) if came.any() else 0.0)
+    return remaining, stopping

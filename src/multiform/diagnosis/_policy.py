@@ -1,0 +1,156 @@
+"""From a stopping level to a plan: one order for everybody, or a tree where the diagnosis so far chooses the next test.
+
+The adaptive plan begins with the best order. After each test, those who go on are parted by their diagnosis as it
+stands; a part gets an order of its own where that is cheaper than going on together, by more than its standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from multiform.diagnosis._judge import Judge
+from multiform.diagnosis._plan import Plan
+from multiform.diagnosis._search import (
+    Certificate,
+    SearchResult,
+    Stopped,
+    beam_order,
+    exact_order,
+    order_cost,
+    pack,
+    unpack,
+)
+from multiform.diagnosis._tariff import Tariff
+
+__all__ = ["Planning", "completed"]
+
+Bools = npt.NDArray[np.bool_]
+Doubles = npt.NDArray[np.float64]
+
+LEAST_PART = 12  # patients that may get an order of their own
+STANDARD_ERRORS = 1.0  # by which it must be cheaper
+
+
+@dataclass(frozen=True)
+class Planning:
+    """How plans are made.
+
+    Attributes
+    ----------
+    tariff : Tariff
+    judge : Judge
+    policy : {"fixed", "adaptive"}
+    exact : bool
+        Whether the order is proven optimal on the estimate.
+    width : int
+        Of the beam.
+    time_limit : float
+        Seconds for the exact search.
+    """
+
+    tariff: Tariff
+    judge: Judge
+    policy: str
+    exact: bool
+    width: int
+    time_limit: float
+
+    @property
+    def n(self) -> int:
+        return len(self.judge.full)
+
+    def plan(self, level: float, patients: Bools, exact: bool) -> tuple[Plan, Certificate]:
+        """The plan at this level for these training patients, and what is known of its (first) order."""
+        stopped = self.judge.stopped(level)
+        known = self.tariff.known
+        found = self._order(stopped, patients, known)
+        if exact:
+            everywhere = stopped(np.arange(1 << len(self.tariff), dtype=np.int64))
+            found = exact_order(self.tariff, everywhere, pack(patients), known, found, self.time_limit)
+        order = completed(self.tariff, found.order, known)
+        n_classes = self.judge.models.records.n_classes
+        if self.policy == "fixed" or not order:
+            return Plan.of_order(order, known, n_classes), found.certificate
+        return self._tree(stopped, patients, order, n_classes), found.certificate
+
+    def _order(self, stopped: Stopped, patients: Bools, start: int) -> SearchResult:
+        return beam_order(self.tariff, stopped, pack(patients), start, self.width)
+
+    def _tree(self, stopped: Stopped, patients: Bools, order: tuple[int, ...], n_classes: int) -> Plan:
+        tests: list[int] = []
+        held_before: list[int] = []
+        following: list[tuple[int, ...]] = []
+
+        def grow(held: int, alive: Bools, order: tuple[int, ...]) -> int:
+            """The node that buys the first test of the order, and all that come after it."""
+            node = len(tests)
+            t, rest = order[0], order[1:]
+            after = held | 1 << t
+            tests.append(t)
+            held_before.append(held)
+            following.append(())
+            if not rest:
+                following[node] = (-1,) * n_classes
+                return node
+            alive = alive & ~unpack(stopped(np.array([after]))[0], self.n)
+            diagnosis = self.judge.unseen(after).answer
+            parts = [self._own_order(stopped, after, alive & (diagnosis == k), rest) for k in range(n_classes)]
+            together = np.array([own is None for own in parts])
+            nodes = [-1] * n_classes
+            if together.any():
+                common = grow(after, alive & together[diagnosis], rest)
+                nodes = [common] * n_classes
+            for k, own in enumerate(parts):
+                if own is not None:
+                    nodes[k] = grow(after, alive & (diagnosis == k), own)
+            following[node] = tuple(nodes)
+            return node
+
+        alive = patients & ~unpack(stopped(np.array([self.tariff.known]))[0], self.n)
+        grow(self.tariff.known, alive, order)
+        return Plan(tuple(tests), tuple(held_before), tuple(following))
+
+    def _own_order(self, stopped: Stopped, held: int, part: Bools, rest: tuple[int, ...]) -> tuple[int, ...] | None:
+        """An order for this part alone, where it is surely cheaper than `rest`."""
+        if part.sum() < LEAST_PART:
+            return None
+        own = completed(self.tariff, self._order(stopped, part, held).order, held)
+        if own[0] == rest[0]:  # the same next test: whether to part can be asked after it
+            return None
+        saved = (self._costs(stopped, rest, held) - self._costs(stopped, own, held))[part]
+        return own if saved.sum() > STANDARD_ERRORS * np.sqrt((saved**2).sum()) else None
+
+    def _costs(self, stopped: Stopped, order: tuple[int, ...], held: int) -> Doubles:
+        """What every patient would pay who goes on from `held` in this order."""
+        cost, alive = np.zeros(self.n), np.ones(self.n, dtype=bool)
+        for t in order:
+            cost[alive] += self.tariff.price(t, held)
+            held |= 1 << t
+            alive &= ~unpack(stopped(np.array([held]))[0], self.n)
+        return cost
+
+
+def completed(tariff: Tariff, order: tuple[int, ...], start: int) -> tuple[int, ...]:
+    """The order and then all other tests, the cheapest first: a new patient may need what no training patient did."""
+    held, whole = start, list(order)
+    for t in order:
+        held |= 1 << t
+    while held != tariff.everything:
+        t = min(tariff.next_tests(held), key=lambda t: tariff.price(t, held))
+        whole.append(t)
+        held |= 1 << t
+    return tuple(whole)
+
+
+def cost_of(planning: Planning, order: tuple[int, ...], level: float) -> float:
+    """Expected cost of an order for the training patients at a level."""
+    everybody = pack(np.ones(planning.n, dtype=bool))
+    stopped = planning.judge.stopped(level)
+    return order_cost(planning.tariff, order, stopped, everybody, planning.tariff.known) / planning.n
+
+
+PlanMaker = Callable[[float, Bools], Plan]

@@ -1,0 +1,319 @@
+"""The cheapest order: which test next, for all patients alike, when it is decided who stops where.
+
+`stopped[S]` is the set of patients who would stop on the evidence set S. Under the order ``t_1, t_2, ...`` with
+the sets ``S_k = {t_1 .. t_k}``, who stopped stays stopped, so the patients alive after k tests are
+
+    A_0 = everybody - stopped[S_0],      A_k = A_{k-1} - stopped[S_k],
+
+and the expected cost is ``sum_k price(t_k | S_{k-1}) |A_{k-1}| / n``. Patients are bits of 64-bit words.
+
+The exact search is label setting over evidence sets, layer by layer. A label is a way to reach a set: its cost so far
+and who is alive. At the same set, a label is dominated by one that costs no more and leaves no other patient alive, for
+every continuation is then no cheaper. A label is also dropped if a lower bound on what it must still cost takes it past
+the best order known. Two bounds hold, and the larger one counts:
+
+    sum_{i in A} h_i(S),  h_i(S) = 0 if i stops on S, else min_t price(t | S) + h_i(S + t)
+
+(each patient an order of its own), and, N(S) being those whom no subset of S stops,
+
+    g(S) = min_t price(t | S) |N(S)| + g(S + t)
+
+(one order for all, and the fewest alive).
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from multiform.diagnosis._tariff import Tariff
+
+__all__ = ["Certificate", "SearchResult", "beam_order", "exact_order", "order_cost", "pack", "popcount", "unpack"]
+
+Sets = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Doubles = npt.NDArray[np.float64]
+Stopped = Callable[[Sets], Words]  # who stops on each of these sets: shape (n_sets, n_words)
+
+EXACT_UP_TO = 16  # tests: 65,536 evidence sets
+SLACK = 1e-9  # costs this close, relative to the panel, are equal
+AT_ONCE = 8192  # labels whose bound is computed together
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about the order that was found, on the estimate.
+
+    Attributes
+    ----------
+    optimal : bool
+        Whether no order is cheaper, proven.
+    cost : float
+        Expected cost of the order found.
+    lower_bound : float
+        No order costs less; 0 when nothing was proven.
+    n_labels : int
+        Ways to reach an evidence set that the search looked at.
+    """
+
+    optimal: bool
+    cost: float
+    lower_bound: float
+    n_labels: int
+
+    @property
+    def gap(self) -> float:
+        """How much cheaper the best order could be, as a share of the cost found."""
+        return 0.0 if self.cost == 0 else (self.cost - self.lower_bound) / self.cost
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """An order of tests, until everybody has stopped, and what is known about it."""
+
+    order: tuple[int, ...]
+    certificate: Certificate
+
+
+def pack(patients: npt.NDArray[np.bool_]) -> Words:
+    """Booleans along the last axis as bits of 64-bit words, the rest of the last word 0."""
+    n = patients.shape[-1]
+    padded = np.zeros((*patients.shape[:-1], -(-max(n, 1) // 64) * 64), dtype=bool)
+    padded[..., :n] = patients
+    return np.packbits(padded, axis=-1, bitorder="little").view(np.uint64)
+
+
+def unpack(words: Words, n: int) -> npt.NDArray[np.bool_]:
+    """The inverse of `pack`."""
+    bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1, bitorder="little")
+    return np.asarray(bits[..., :n].astype(bool))
+
+
+def popcount(words: Words) -> npt.NDArray[np.int64]:
+    """How many patients each row holds."""
+    if hasattr(np, "bitwise_count"):
+        return np.asarray(np.bitwise_count(words).sum(axis=-1), dtype=np.int64)
+    return np.asarray(_ONES[np.ascontiguousarray(words).view(np.uint8)].sum(axis=-1), dtype=np.int64)  # NumPy 1.26
+
+
+_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
+
+
+def order_cost(tariff: Tariff, order: tuple[int, ...], stopped: Stopped, alive: Words, start: int) -> float:
+    """Cost of an order summed over the patients of `alive`, from the set `start` on."""
+    held, total = start, 0.0
+    alive = alive & ~stopped(np.array([start]))[0]
+    for t in order:
+        total += tariff.price(t, held) * int(popcount(alive))
+        held |= 1 << t
+        alive = alive & ~stopped(np.array([held]))[0]
+    return total
+
+
+def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
+    """What all tests outside each set still cost, with the groups' prices: shape (len(sets),)."""
+    total = np.zeros(len(sets))
+    for t, price in enumerate(tariff.discounted):
+        total += np.where(sets >> t & 1, 0.0, price)
+    for group in {name for name in tariff.groups if name is not None}:
+        members = [t for t, name in enumerate(tariff.groups) if name == group]
+        mask = np.int64(sum(1 << t for t in members))
+        begun = (sets & mask & np.int64(~tariff.known)) != 0
+        surcharge = np.full(len(sets), np.inf)  # of the cheapest one to begin with
+        for t in members:
+            extra = tariff.prices[t] - tariff.discounted[t]
+            surcharge = np.where(sets >> t & 1, surcharge, np.minimum(surcharge, extra))
+        total += np.where(begun | np.isinf(surcharge), 0.0, surcharge)
+    return total
+
+
+# ------------------------------------------------------------------------------------------------------- beam
+
+
+def beam_order(
+    tariff: Tariff,
+    stopped: Stopped,
+    alive: Words,
+    start: int,
+    width: int,
+    promising: Callable[[Sets], npt.NDArray[np.bool_]] | None = None,
+) -> SearchResult:
+    """A good order for the patients of `alive`: the `width` most promising labels of each layer go on.
+
+    A label is judged by what it would cost if everybody alive went on to take all remaining tests.
+
+    Parameters
+    ----------
+    promising : callable, optional
+        For sets of shape (L,), which tests to consider next: boolean, shape (L, n_tests).
+    """
+    n = max(1, int(popcount(alive)))
+    held = np.array([start], dtype=np.int64)
+    alive = (alive & ~stopped(held)[0])[None, :]
+    cost, orders = np.zeros(1), np.empty((1, 0), dtype=np.int64)
+    best_cost, best_order, n_labels = np.inf, (), 1  # type: float, tuple[int, ...], int
+    while True:
+        counts = popcount(alive)
+        finished = counts == 0
+        if finished.any():
+            first = np.flatnonzero(finished)[np.argmin(cost[finished])]
+            if cost[first] < best_cost:
+                best_cost, best_order = float(cost[first]), tuple(int(t) for t in orders[first])
+        going = ~finished & (cost < best_cost)
+        held, alive, cost, orders, counts = held[going], alive[going], cost[going], orders[going], counts[going]
+        if not len(held):
+            break
+        prices = tariff.price_table(held)
+        if promising is not None:
+            prices = np.where(promising(held), prices, np.inf)
+        parent, test = np.nonzero(np.isfinite(prices))
+        new_held = held[parent] | np.left_shift(np.int64(1), test)
+        new_cost = cost[parent] + prices[parent, test] * counts[parent]
+        new_alive = alive[parent] & ~stopped(new_held)
+        n_labels += len(parent)
+        judged = new_cost + popcount(new_alive) * remaining_price(tariff, new_held)
+        # One label a set: the best-judged. Then the best of those.
+        ranked = np.lexsort((judged, new_held))
+        first_of_set = np.append(True, np.diff(new_held[ranked]) != 0)
+        kept = ranked[first_of_set]
+        kept = kept[np.argsort(judged[kept], kind="stable")[:width]]
+        held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
+        orders = np.column_stack([orders[parent[kept]], test[kept]])
+    return SearchResult(best_order, Certificate(False, best_cost / n, 0.0, n_labels))
+
+
+# ------------------------------------------------------------------------------------------------------ exact
+
+
+def exact_order(
+    tariff: Tariff, stopped: Words, alive: Words, start: int, incumbent: SearchResult, time_limit: float = np.inf
+) -> SearchResult:
+    """The cheapest order for the patients of `alive`, proven; or the gap that is left at the time limit.
+
+    Parameters
+    ----------
+    stopped : array of uint64, shape (2 ** n_tests, n_words)
+        Who stops on every set.
+    incumbent : SearchResult
+        An order to beat.
+    time_limit : float
+        Seconds.
+    """
+    deadline = time.monotonic() + time_limit
+    n = max(1, int(popcount(alive)))
+    slack = SLACK * max(tariff.panel_cost, 1e-300) * n
+    bounds = _Bounds(tariff, stopped, start, n_patients=64 * stopped.shape[1])
+    upper, best = incumbent.certificate.cost * n, incumbent.order
+    held = np.array([start], dtype=np.int64)
+    alive = (alive & ~stopped[start])[None, :]
+    cost = np.zeros(1)
+    history: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []  # parent label and test, a layer each
+    n_labels, lower = 1, 0.0
+    while len(held):
+        counts = popcount(alive)
+        prices = tariff.price_table(held)
+        parent, test = np.nonzero(np.isfinite(prices))
+        new_held = held[parent] | np.left_shift(np.int64(1), test)
+        new_cost = cost[parent] + prices[parent, test] * counts[parent]
+        new_alive = alive[parent] & ~stopped[new_held]
+        n_labels += len(parent)
+        done = popcount(new_alive) == 0
+        if done.any():
+            first = np.flatnonzero(done)[np.argmin(new_cost[done])]
+            if new_cost[first] < upper - slack:
+                upper, best = float(new_cost[first]), _trace(history, parent[first], int(test[first]))
+        bound = new_cost + bounds.one_order[new_held]
+        kept = np.flatnonzero(~done & (bound < upper - slack))
+        if time.monotonic() > deadline:  # every open label is still to be paid for
+            open_bounds = np.append(bound[kept], upper)
+            lower = float(open_bounds.min())
+            return SearchResult(best, Certificate(lower >= upper - slack, upper / n, lower / n, n_labels))
+        kept = kept[_undominated(new_held[kept], new_cost[kept], new_alive[kept])]
+        bound = new_cost[kept] + bounds.own_orders(new_held[kept], new_alive[kept])
+        kept = kept[bound < upper - slack]
+        history.append((parent[kept], test[kept]))
+        held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
+    return SearchResult(best, Certificate(True, upper / n, upper / n, n_labels))
+
+
+def _trace(
+    history: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]], label: np.intp, last: int
+) -> tuple[int, ...]:
+    """The order that led to a label of the last layer, and one test more."""
+    order = [last]
+    for parents, tests in reversed(history):
+        order.append(int(tests[label]))
+        label = parents[label]
+    return tuple(reversed(order))
+
+
+def _undominated(held: Sets, cost: Doubles, alive: Words) -> npt.NDArray[np.intp]:
+    """The labels that no other one at the same set dominates; of equal ones, the first."""
+    ranked = np.lexsort((popcount(alive), cost, held))
+    edges = np.append(np.flatnonzero(np.diff(held[ranked], prepend=held[ranked[:1]] - 1)), len(ranked))
+    kept = []
+    for begin, end in itertools.pairwise(edges):
+        group = ranked[begin:end]
+        if end - begin > 1:
+            group = _front(group, alive[group])
+        kept.append(group)
+    return np.concatenate(kept) if kept else ranked
+
+
+def _front(group: npt.NDArray[np.intp], alive: Words) -> npt.NDArray[np.intp]:
+    """Labels of one set in order of cost: each is kept unless an earlier kept one leaves no other patient alive."""
+    open_, front = np.arange(len(group)), []
+    while len(open_):
+        first, open_ = open_[0], open_[1:]
+        front.append(first)
+        extra = (alive[first] & ~alive[open_]).any(axis=1)  # alive under the first, not under the other
+        open_ = open_[extra]
+    return group[front]
+
+
+class _Bounds:
+    """Lower bounds on what the patients alive at a set must still pay."""
+
+    def __init__(self, tariff: Tariff, stopped: Words, start: int, n_patients: int) -> None:
+        n_tests = len(tariff)
+        sets = np.arange(1 << n_tests, dtype=np.int64)
+        prices = tariff.price_table(sets)
+        size = popcount(sets.astype(np.uint64)[:, None])
+        self._n = n_patients
+        self.own = np.zeros((len(sets), n_patients), dtype=np.float32)
+        never = ~stopped  # N(S): alive whatever the order, among the supersets of the start
+        for layer in range(n_tests + 1):
+            at = sets[(size == layer) & (sets & start == start)]
+            for t in range(n_tests):
+                before = at[(at >> t & 1 != 0) & ((at ^ (1 << t)) & start == start)]
+                never[before] &= never[before ^ (1 << t)]
+        counts = popcount(never)
+        self.one_order = np.zeros(len(sets))
+        for layer in reversed(range(n_tests)):
+            at = sets[size == layer]
+            stops = unpack(stopped[at], n_patients)
+            cheapest = np.full((len(at), n_patients), np.inf, dtype=np.float32)
+            together = np.full(len(at), np.inf)
+            for t in range(n_tests):
+                open_ = np.flatnonzero(np.isfinite(prices[at, t]))
+                after = at[open_] | (1 << t)
+                price = prices[at[open_], t]
+                # float32, rounded down: a bound must stay one
+                own = (price[:, None] + self.own[after]).astype(np.float32) * np.float32(1 - 1e-6)
+                cheapest[open_] = np.minimum(cheapest[open_], own)
+                together[open_] = np.minimum(together[open_], price * counts[at[open_]] + self.one_order[after])
+            self.own[at] = np.where(stops, 0, cheapest)
+            self.one_order[at] = np.where(np.isfinite(together), together, 0)
+
+    def own_orders(self, held: Sets, alive: Words) -> Doubles:
+        """The larger of both bounds for each label."""
+        total = np.empty(len(held))
+        for begin in range(0, len(held), AT_ONCE):
+            part = slice(begin, begin + AT_ONCE)
+            total[part] = np.einsum("li,li->l", self.own[held[part]], unpack(alive[part], self._n))
+        return np.maximum(total, self.one_order[held])

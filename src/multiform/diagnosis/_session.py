@@ -1,0 +1,308 @@
+"""At the bedside: one patient, one finding after the other.
+
+A session is the list of what happened: a test was done, or cannot be done. Everything else follows from it, so going
+back is dropping the last entry, and a session written as JSON goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from multiform.diagnosis._judge import Opinion
+
+if TYPE_CHECKING:
+    from multiform.diagnosis._planner import DiagnosisPlanner
+
+__all__ = ["DiagnosisSession", "NextEvidence"]
+
+FORMAT = 1
+BETA, GAMMA = 0.05, 20.0  # of the loyalty type that is shown
+
+
+@dataclass(frozen=True)
+class NextEvidence:
+    """What to acquire next.
+
+    Attributes
+    ----------
+    name : str
+        The test.
+    cost : float
+        What it costs now, after what was bought already.
+    features : tuple of str
+        What it yields.
+    why : str
+    """
+
+    name: str
+    cost: float
+    features: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class _State:
+    """Where a session stands after each event."""
+
+    held: int
+    unavailable: int
+    values: dict[str, Any]
+    spent: float
+    node: int
+    opinion: Opinion
+    finished: bool
+
+
+class DiagnosisSession:
+    """A diagnosis in progress, made by `DiagnosisPlanner.start`.
+
+    Tests may be observed in any order and in addition to what the plan says; the plan goes on from what is there. Once
+    the evidence sufficed the session is finished and stays so; further observations still update the diagnosis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multiform import DiagnosisPlanner
+    >>> rng = np.random.default_rng(0)
+    >>> ill = rng.integers(0, 2, 300)
+    >>> X = np.column_stack([ill + rng.normal(0, s, 300) for s in (0.6, 0.3)])
+    >>> session = DiagnosisPlanner({"question": 1, "scan": 100}, random_state=0).fit(X, ill).start()
+    >>> session.next_evidence.name, session.next_evidence.cost
+    ('question', 1.0)
+    >>> session.observe("question", 1.9).finished, int(session.diagnosis), session.spent
+    (True, 1, 1.0)
+    """
+
+    def __init__(self, planner: DiagnosisPlanner) -> None:
+        self._planner = planner
+        self._events: list[dict[str, Any]] = []
+        start = _State(0, 0, {}, 0.0, 0 if planner.plan_.tests else -1, self._opinion(0, {}), False)
+        self._states = [self._settled(start)]
+
+    # ------------------------------------------------------------------------------------------ what is known
+
+    @property
+    def diagnosis(self) -> Any:
+        """The answer on the evidence so far."""
+        return self._planner.classes_[self._state.opinion.answer[0]]
+
+    @property
+    def chance(self) -> float:
+        """Calibrated chance that it is right."""
+        return float(self._state.opinion.chance[0])
+
+    @property
+    def chances(self) -> dict[Any, float]:
+        """Calibrated chance of every diagnosis."""
+        return dict(zip(self._planner.classes_.tolist(), self._state.opinion.chances[0].tolist(), strict=True))
+
+    @property
+    def loyalty(self) -> str:
+        """The loyalty type on the evidence so far: strong, normal or weak (Definition 6)."""
+        models = self._planner.judge_.models
+        return str(models.loyalty(self._state.held, self._row(self._state.values), BETA, GAMMA)[0])
+
+    @property
+    def finished(self) -> bool:
+        """Whether the evidence suffices, or none is left."""
+        return self._state.finished
+
+    @property
+    def spent(self) -> float:
+        """The bill so far."""
+        return self._state.spent
+
+    @property
+    def expected_remaining_cost(self) -> float:
+        """What patients who came to this point of the plan, with this diagnosis, still paid on average."""
+        if self.finished or self._state.node < 0:
+            return 0.0
+        return self._planner.remaining_costs_[self._state.node][int(self._state.opinion.answer[0])]
+
+    @property
+    def observed(self) -> dict[str, Any]:
+        """The findings so far, by feature."""
+        return dict(self._state.values)
+
+    @property
+    def unavailable_tests(self) -> list[str]:
+        """The tests that cannot be done."""
+        return self._planner.tariff_.names(self._state.unavailable)
+
+    @property
+    def next_evidence(self) -> NextEvidence | None:
+        """The test to do next, its cost and why; None when the session is finished."""
+        state, planner = self._state, self._planner
+        if state.finished:
+            return None
+        tariff = planner.tariff_
+        waiting = tariff.known & ~state.held & ~state.unavailable
+        if waiting:
+            t = (waiting & -waiting).bit_length() - 1
+            why = "it is known at the start, for nothing"
+        else:
+            t = planner.plan_.tests[state.node]
+            share = planner.stop_shares_[state.node]
+            why = (
+                f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%}); "
+                f"of the patients at this point, {share:.0%} need no other test after it"
+            )
+        return NextEvidence(tariff.tests[t], self._price(t, state.held), tuple(planner.encoding_.features(t)), why)
+
+    # ----------------------------------------------------------------------------------------- what happens
+
+    def observe(self, name: str, value: Any) -> DiagnosisSession:
+        """A test was done.
+
+        Parameters
+        ----------
+        name : str
+            The test.
+        value : number, str or None, or a dict of them by feature
+            What came out. None is a result that nobody could read. A test of several features takes a dict; those
+            that it leaves out are None.
+        """
+        t = self._test(name)
+        values = self._values(t, value)
+        self._states.append(self._settled(self._after(t, values)))
+        self._events.append({"observe": name, "values": values})
+        return self
+
+    def not_available(self, name: str) -> DiagnosisSession:
+        """A test cannot be done; the plan goes on without it."""
+        t = self._test(name)
+        state = self._state
+        barred = state.unavailable | 1 << t
+        changed = _State(state.held, barred, state.values, state.spent, state.node, state.opinion, state.finished)
+        self._states.append(self._settled(changed))
+        self._events.append({"not_available": name})
+        return self
+
+    def undo(self) -> DiagnosisSession:
+        """Take the last event back."""
+        if not self._events:
+            raise ValueError("DiagnosisSession.undo: nothing has happened yet that could be taken back.")
+        self._events.pop()
+        self._states.pop()
+        return self
+
+    def to_json(self) -> str:
+        """What happened so far, to go on later with `from_json`."""
+        return json.dumps({"format": FORMAT, "tests": list(self._planner.tariff_.tests), "events": self._events})
+
+    @classmethod
+    def from_json(cls, planner: DiagnosisPlanner, text: str) -> DiagnosisSession:
+        """A session of this plan, brought to where `to_json` was called."""
+        try:
+            written = json.loads(text)
+            layout, tests, events = written["format"], written["tests"], written["events"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError("DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote.") from error
+        if layout != FORMAT:
+            raise ValueError(f"DiagnosisSession.from_json reads format {FORMAT}; got {layout!r}.")
+        if tests != list(planner.tariff_.tests):
+            raise ValueError(
+                f"DiagnosisSession.from_json: the session is of a plan with the tests {tests}, and this plan has "
+                f"{list(planner.tariff_.tests)}."
+            )
+        session = cls(planner)
+        for event in events:
+            if "observe" in event:
+                session.observe(event["observe"], event["values"])
+            else:
+                session.not_available(event["not_available"])
+        return session
+
+    def __str__(self) -> str:
+        lines = [f"diagnosis {self.diagnosis}, chance {self.chance:.0%}, spent {self.spent:.2f}"]
+        following = self.next_evidence
+        if following is None:
+            lines.append("finished")
+        else:
+            lines.append(f"next: {following.name} for {following.cost:.2f}, as {following.why}")
+        return "\n".join(lines)
+
+    # ------------------------------------------------------------------------------------------------ inside
+
+    @property
+    def _state(self) -> _State:
+        return self._states[-1]
+
+    def _test(self, name: str) -> int:
+        tariff, state = self._planner.tariff_, self._state
+        if name not in tariff.tests:
+            raise ValueError(f"DiagnosisSession: no test is named {name!r}; the tests are {list(tariff.tests)}.")
+        t = tariff.tests.index(name)
+        if state.held >> t & 1:
+            raise ValueError(f"DiagnosisSession: {name!r} has been observed already; take it back with undo().")
+        if state.unavailable >> t & 1:
+            raise ValueError(f"DiagnosisSession: {name!r} was said to be not available; take that back with undo().")
+        return t
+
+    def _values(self, t: int, value: Any) -> dict[str, Any]:
+        features = self._planner.encoding_.features(t)
+        name = self._planner.tariff_.tests[t]
+        if not isinstance(value, Mapping):
+            if len(features) > 1 and value is not None:
+                raise ValueError(
+                    f"DiagnosisSession.observe: {name!r} yields {features}; give a dict with a value for each; "
+                    f"got {value!r}."
+                )
+            value = dict.fromkeys(features, value)
+        unknown = [feature for feature in value if feature not in features]
+        if unknown:
+            raise ValueError(f"DiagnosisSession.observe: {name!r} yields {features}; got a value for {unknown}.")
+        return {feature: _plain(value.get(feature)) for feature in features}
+
+    def _after(self, t: int, values: dict[str, Any]) -> _State:
+        state = self._state
+        held = state.held | 1 << t
+        known = {**state.values, **values}
+        spent = state.spent + self._price(t, state.held)
+        return _State(held, state.unavailable, known, spent, state.node, self._opinion(held, known), state.finished)
+
+    def _price(self, t: int, held: int) -> float:
+        tariff = self._planner.tariff_
+        return 0.0 if tariff.known >> t & 1 else tariff.price(t, held)
+
+    def _settled(self, state: _State) -> _State:
+        """Go on in the plan past what was done already or cannot be done, and see whether the evidence suffices."""
+        planner = self._planner
+        plan, tariff = planner.plan_, planner.tariff_
+        gone = state.held | state.unavailable
+        barred = state.unavailable
+        while True:  # what needs a test that cannot be done cannot be done either
+            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~state.held)
+            if more == barred:
+                break
+            barred = more
+        node = state.node
+        while node >= 0 and (state.held | barred) >> plan.tests[node] & 1:
+            node = plan.following[node][int(state.opinion.answer[0])]
+        asked = not tariff.known & ~gone  # what is known at the start comes first
+        enough = asked and bool(state.opinion.doubt[0] <= planner.level_)
+        finished = state.finished or enough or (asked and node < 0)
+        return _State(state.held, state.unavailable, state.values, state.spent, node, state.opinion, finished)
+
+    def _row(self, values: dict[str, Any]) -> Any:
+        encoding = self._planner.encoding_
+        return encoding.encode({code.name: np.array([values.get(code.name)], dtype=object) for code in encoding.codes})
+
+    def _opinion(self, held: int, values: dict[str, Any]) -> Opinion:
+        return self._planner.judge_.opinion(held, self._row(values))
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return None if np.isnan(value) else value
+    raise ValueError(f"DiagnosisSession.observe takes numbers, words or None; got {value!r}.")

@@ -1,0 +1,270 @@
+"""What evidence costs: prices, groups that share a part of their price, what is known, what must come first.
+
+A *test* is what is bought; it yields one or more features. A set of tests is a bit mask: test t is in S when
+``S >> t & 1``. The price of the next test depends on the set alone,
+
+    price(t | S) = discounted price of t,  if t is of a group of which S already holds a bought test,
+                   full price of t,        otherwise,
+
+and a bill is the sum of the prices along the order in which the tests were bought.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Tariff", "read_costs"]
+
+MOST_TESTS = 62  # a set of tests is a signed 64-bit number
+
+
+@dataclass(frozen=True)
+class Tariff:
+    """Prices of tests and the rules of buying them.
+
+    Attributes
+    ----------
+    tests : tuple of str
+    prices : tuple of float
+        Of each test alone.
+    discounted : tuple of float
+        Of each test once another of its group has been bought.
+    groups : tuple of str or None
+        The group of each test.
+    required : tuple of int
+        The set of tests that must come before each test.
+    known : int
+        The set of tests whose results are there at the start, for nothing.
+
+    Examples
+    --------
+    >>> from multiform.diagnosis import Tariff
+    >>> tariff = Tariff.of({"age": 1, "chol": 7.27, "fbs": 5.2}, groups={"blood": {"chol": 5.17, "fbs": 3.1}})
+    >>> tariff.bill(["age", "chol", "fbs"])
+    [1.0, 7.27, 3.1]
+    >>> round(tariff.panel_cost, 2)
+    11.37
+    """
+
+    tests: tuple[str, ...]
+    prices: tuple[float, ...]
+    discounted: tuple[float, ...]
+    groups: tuple[str | None, ...]
+    required: tuple[int, ...]
+    known: int
+
+    @classmethod
+    def of(
+        cls,
+        costs: Mapping[str, float],
+        groups: Mapping[str, Mapping[str, float]] | None = None,
+        known: Iterable[str] = (),
+        requires: Mapping[str, Any] | None = None,
+    ) -> Tariff:
+        """A tariff from what a user writes down; see `DiagnosisPlanner` for the parameters."""
+        tests = tuple(str(test) for test in costs)
+        if not 1 <= len(tests) <= MOST_TESTS:
+            raise ValueError(
+                f"costs of DiagnosisPlanner must name 1 to {MOST_TESTS} tests; got {len(tests)}. "
+                "Several features that come from one test are one entry, named in `features`."
+            )
+        if len(set(tests)) < len(tests):
+            raise ValueError("costs of DiagnosisPlanner names a test twice; each test needs one price.")
+        prices = tuple(_price(f"costs[{test!r}]", value) for test, value in zip(tests, costs.values(), strict=True))
+        discounted, member_of = list(prices), [None] * len(tests)  # type: list[float], list[str | None]
+        for group, members in (groups or {}).items():
+            if not isinstance(members, Mapping) or not members:
+                raise ValueError(
+                    f"groups[{group!r}] of DiagnosisPlanner must map tests to their price once another test of the "
+                    f"group has been bought, as {{'chol': 5.17, 'fbs': 3.1}}; got {members!r}."
+                )
+            for test, value in members.items():
+                t = _position(tests, test, f"groups[{group!r}]")
+                if member_of[t] is not None:
+                    raise ValueError(
+                        f"Test {test!r} is in two groups of DiagnosisPlanner, {member_of[t]!r} and {group!r}; "
+                        "a test shares its price with one group only."
+                    )
+                member_of[t], discounted[t] = str(group), _price(f"groups[{group!r}][{test!r}]", value)
+                if discounted[t] > prices[t]:
+                    raise ValueError(
+                        f"groups[{group!r}][{test!r}] of DiagnosisPlanner is a discounted price and must not exceed "
+                        f"the full one, {prices[t]:g}; got {discounted[t]:g}."
+                    )
+        return cls(
+            tests,
+            prices,
+            tuple(discounted),
+            tuple(member_of),
+            _required(tests, requires or {}),
+            _mask(tests, [known] if isinstance(known, str) else known, "known"),
+        ).checked()
+
+    def checked(self) -> Tariff:
+        """Refuse precedence that nobody can follow: every test must be reachable from what is known."""
+        held, grew = self.known, True
+        while grew:
+            reachable = [t for t in range(len(self)) if not held >> t & 1 and not self.required[t] & ~held]
+            held, grew = held | sum(1 << t for t in reachable), bool(reachable)
+        if held != self.everything:
+            stuck = [self.tests[t] for t in range(len(self)) if not held >> t & 1]
+            raise ValueError(
+                f"requires of DiagnosisPlanner cannot be followed: {stuck} wait for each other; "
+                "leave out one of the rules that close the circle."
+            )
+        return self
+
+    def __len__(self) -> int:
+        return len(self.tests)
+
+    @property
+    def everything(self) -> int:
+        """The set of all tests."""
+        return (1 << len(self)) - 1
+
+    @cached_property
+    def group_masks(self) -> tuple[int, ...]:
+        """For each test, the tests whose purchase lowers its price; what was known has been bought by nobody."""
+        return tuple(
+            0
+            if group is None
+            else sum(1 << u for u, other in enumerate(self.groups) if other == group and u != t) & ~self.known
+            for t, group in enumerate(self.groups)
+        )
+
+    def price(self, test: int, held: int) -> float:
+        """Of the next test, when the set `held` has been bought."""
+        return self.discounted[test] if self.group_masks[test] & held else self.prices[test]
+
+    def next_tests(self, held: int) -> list[int]:
+        """The tests that may be bought next."""
+        return [t for t in range(len(self)) if not held >> t & 1 and not self.required[t] & ~held]
+
+    def bill(self, order: Sequence[str | int]) -> list[float]:
+        """The price of each test when they are bought in this order."""
+        held, paid = self.known, []
+        for test in order:
+            t = test if isinstance(test, int) else self.position(test)
+            if held >> t & 1:
+                raise ValueError(f"Test {self.tests[t]!r} is known or has been bought already.")
+            if self.required[t] & ~held:
+                missing = self.names(self.required[t] & ~held)
+                raise ValueError(f"Test {self.tests[t]!r} must come after {missing}.")
+            paid.append(self.price(t, held))
+            held |= 1 << t
+        return paid
+
+    @property
+    def panel_order(self) -> tuple[int, ...]:
+        """All tests, each as soon as it is allowed, in the order of the costs: the full panel as it is billed."""
+        held, order = self.known, []
+        while held != self.everything:
+            t = self.next_tests(held)[0]
+            order.append(t)
+            held |= 1 << t
+        return tuple(order)
+
+    @property
+    def panel_cost(self) -> float:
+        """What all evidence costs, with the groups' prices."""
+        return float(sum(self.bill(self.panel_order)))
+
+    def position(self, test: str) -> int:
+        """The index of a test."""
+        return _position(self.tests, test, "the name")
+
+    def names(self, tests: int) -> list[str]:
+        """The names of a set."""
+        return [name for t, name in enumerate(self.tests) if tests >> t & 1]
+
+    def price_table(self, sets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """price(t | S) for many sets at once, infinite for what may not be bought: shape (len(sets), n_tests)."""
+        table = np.empty((len(sets), len(self)))
+        for t in range(len(self)):
+            group = np.int64(self.group_masks[t])
+            table[:, t] = np.where(sets & group, self.discounted[t], self.prices[t])
+            barred = (sets >> t & 1 != 0) | (~sets & np.int64(self.required[t]) != 0)
+            table[barred, t] = np.inf
+        return table
+
+
+def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, Mapping[str, float]] | None]:
+    """Prices and groups from a dict, a data frame or a CSV file.
+
+    A table has the columns ``test`` and ``cost``, and may have ``group`` and ``cost_in_group``: the price once another
+    test of the group has been bought. Groups that are given beside the table replace its own.
+    """
+    if isinstance(costs, Mapping):
+        return {str(test): value for test, value in costs.items()}, groups
+    if isinstance(costs, str | Path):
+        with open(costs, newline="", encoding="utf-8") as stream:
+            lines = [line for line in stream if line.strip() and not line.startswith("#")]
+        rows: list[dict[str, Any]] = list(csv.DictReader(lines))
+        columns = list(rows[0]) if rows else []
+    elif hasattr(costs, "columns"):
+        columns = [str(name) for name in costs.columns]
+        cells = [np.asarray(costs[name], dtype=object) for name in costs.columns]
+        rows = [dict(zip(columns, row, strict=True)) for row in zip(*cells, strict=True)]
+    else:
+        raise ValueError(
+            "costs of DiagnosisPlanner must be a dict of prices, a data frame or the path of a CSV file; "
+            f"got {type(costs).__name__}."
+        )
+    if "test" not in columns or "cost" not in columns:
+        raise ValueError(
+            "costs of DiagnosisPlanner, as a table, needs the columns 'test' and 'cost', and may have 'group' and "
+            f"'cost_in_group'; got {columns}."
+        )
+    prices: dict[str, float] = {}
+    shared: dict[str, dict[str, float]] = {}
+    for row in rows:
+        test = str(row["test"]).strip()
+        if test in prices:
+            raise ValueError(f"costs of DiagnosisPlanner names the test {test!r} twice; each test needs one price.")
+        prices[test] = _price(f"costs, row {test!r},", row["cost"])
+        group = row.get("group")
+        if group is not None and group == group and str(group).strip():  # NaN is not equal to itself
+            members = shared.setdefault(str(group).strip(), {})
+            members[test] = _price(f"cost_in_group of costs, row {test!r},", row.get("cost_in_group"))
+    return prices, shared if groups is None else groups
+
+
+def _price(whose: str, value: Any) -> float:
+    try:
+        price = float(value)
+    except (TypeError, ValueError):
+        price = np.nan
+    if isinstance(value, bool) or not 0 <= price < np.inf:
+        raise ValueError(f"{whose} of DiagnosisPlanner must be a price, finite and not negative; got {value!r}.")
+    return price
+
+
+def _position(tests: Sequence[str], test: Any, where: str) -> int:
+    if test not in tests:
+        raise ValueError(f"{where} of DiagnosisPlanner: no test is named {test!r}; the tests are {list(tests)}.")
+    return tests.index(test)
+
+
+def _mask(tests: Sequence[str], names: Iterable[str], where: str) -> int:
+    mask = 0
+    for name in names:
+        mask |= 1 << _position(tests, name, where)
+    return mask
+
+
+def _required(tests: Sequence[str], requires: Mapping[str, Any]) -> tuple[int, ...]:
+    required = [0] * len(tests)
+    for test, before in requires.items():
+        t = _position(tests, test, "requires")
+        required[t] = _mask(tests, [before] if isinstance(before, str) else before, f"requires[{test!r}]")
+        if required[t] >> t & 1:
+            raise ValueError(f"requires[{test!r}] of DiagnosisPlanner names the test itself; it cannot precede itself.")
+    return tuple(required)

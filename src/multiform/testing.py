@@ -37,6 +37,7 @@ __all__ = [
     "STORAGES",
     "CpuEngine",
     "Engine",
+    "GpuEngine",
     "available_kernels",
     "check_batch_equals_singles",
     "check_engine",
@@ -98,6 +99,25 @@ class CpuEngine:
     def member_values(self, problem: TrainingProblem, weights: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
         with _forced(self.kernel):
             return member_values(problem.X, weights, problem.center, problem.scale, n_jobs=self.n_threads)
+
+
+@dataclass(frozen=True)
+class GpuEngine:
+    """The same engine on a GPU.
+
+    Parameters
+    ----------
+    device : str or Device
+        "cuda", "cuda:1", ...; or what implements `multiform.solvers.cuda.device.Device`.
+    """
+
+    device: Any = "cuda"
+
+    def train(self, problem: TrainingProblem, batch: ModelBatch, solver: Solver) -> TrainingState:
+        return solve(replace(problem, device=self.device), batch, solver)
+
+    def member_values(self, problem: TrainingProblem, weights: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+        return member_values(problem.X, weights, problem.center, problem.scale, device=self.device)
 
 
 def available_kernels() -> list[str]:

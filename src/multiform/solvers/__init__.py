@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from multiform.runtime import effective_threads, kernel_name, sgemm, single_thre
 from multiform.solvers.adam import AdamSolver
 from multiform.solvers.cpm import CpmSolver
 from multiform.solvers.merging import merge
+from multiform.solvers.placement import evaluates_on_gpu, on_gpu
 from multiform.solvers.problem import (
     Floats,
     Ints,
@@ -91,9 +93,25 @@ def solve(
 
 
 def member_values(
-    X: object, weights: Floats, center: Floats, scale: Floats, columns: Ints | None = None, n_jobs: int | None = None
+    X: Any,
+    weights: Floats,
+    center: Floats,
+    scale: Floats,
+    columns: Ints | None = None,
+    n_jobs: int | None = None,
+    device: Any = "cpu",
 ) -> npt.NDArray[np.float32]:
-    """f_k(x) = ||A_k x - b_k||^2 for every row of X (float32, uint8 or CSR): shape (n, m)."""
+    """f_k(x) = ||A_k x - b_k||^2 for every row of X (float32, uint8 or CSR): shape (n, m).
+
+    With X on a GPU the result stays there.
+    """
+    stays = on_gpu(X)
+    if stays or evaluates_on_gpu(X, weights, device):
+        from multiform.solvers.cuda import device_member_values, open_device, place
+
+        opened = open_device("cuda" if device in ("auto", "cpu") else device)
+        values = device_member_values(place(X, center, scale, opened), weights, columns)
+        return values if stays else opened.download(values)  # type: ignore[no-any-return]
     if kernel_name() == "reference":
         from multiform.solvers.reference import reference_member_values
 

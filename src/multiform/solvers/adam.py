@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiform.runtime import kernel_name
+from multiform.solvers.placement import works_on_gpu
 from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem, TrainingState
 
 __all__ = ["AdamSolver", "Moments"]
@@ -55,6 +56,10 @@ class AdamSolver:
         moments: Sequence[Moments] | None = None,
     ) -> TrainingState:
         """Start from the batch, and from the moments of an earlier state where given (`TrainingState.moments`)."""
+        if works_on_gpu(problem, batch, self):
+            from multiform.solvers.cuda import begin_adam
+
+            return begin_adam(self, problem, batch, moments)
         if kernel_name() == "reference":
             from multiform.solvers.reference import ReferenceAdam
 

@@ -130,6 +130,11 @@ class _CpmState:
         return int(sum(member.tried for member in self._members))
 
     @property
+    def looked(self) -> int:
+        """The work done so far: samples looked at, over all points and members."""
+        return int(sum(member.looked for member in self._members))
+
+    @property
     def accepted(self) -> int:
         """Moves made so far, over all members."""
         return int(sum(member.accepted for member in self._members))

@@ -44,6 +44,8 @@ class TrainingProblem:
         Class indices, 0 to n_classes - 1.
     n_classes : int
     center, scale : arrays of float32, shape (p,)
+    device : "cpu", "cuda", "cuda:1", ... or "auto"
+        Where the solvers work; "auto" is the GPU when there is one and the batch is large enough to gain.
     """
 
     X: Any
@@ -51,6 +53,7 @@ class TrainingProblem:
     n_classes: int
     center: Floats
     scale: Floats
+    device: Any = "cpu"
 
     @property
     def n_features(self) -> int:
@@ -66,6 +69,14 @@ class TrainingProblem:
         from multiform import _core
 
         return _core.problem(self.rows, self.target, self.n_classes, sgemm())
+
+    @cached_property
+    def device_rows(self) -> Any:
+        """X on the GPU, for every batch that is trained on it."""
+        from multiform.solvers.cuda import open_device, place
+
+        device = open_device("cuda" if self.device == "auto" else self.device)
+        return place(self.X, self.center, self.scale, device)
 
     def scaled(self, samples: npt.NDArray[Any]) -> Floats:
         """The given rows, scaled: shape (len(samples), p)."""

@@ -199,7 +199,7 @@ class ReferenceCpm:
         self._members = [_ReferenceMember(problem, batch, member) for member in range(len(batch))]
         self._steps = [solver.initial_steps(member.weights) for member in self._members]
         self.weights: list[Floats] = [member.weights for member in self._members]
-        self.tried = self.accepted = 0
+        self.tried = self.accepted = self.looked = 0
 
     @property
     def passes(self) -> int:
@@ -298,6 +298,7 @@ class ReferenceCpm:
                 new = np.where(present, np.maximum(new + (0.0 if solver.frozen_own else energy), 1e-30), value)
                 change = loss_change(new) + (noise_slope * energy if solver.frozen_own else 0.0)
                 self.tried += 1
+                self.looked += int(np.count_nonzero(present))
                 if change < 0:
                     self.accepted += 1
                     value, residual = new, residual + d * x[:, c]

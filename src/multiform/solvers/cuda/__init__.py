@@ -1,0 +1,26 @@
+"""The engine on a GPU: the same problems, batches and states, other kernels.
+
+Nothing here is imported before a problem asks for a device; CuPy is imported in `device.py` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from multiform.solvers.cuda.adam import CudaAdamState
+from multiform.solvers.cuda.device import cuda_is_there, open_device
+from multiform.solvers.cuda.storage import place
+from multiform.solvers.cuda.values import device_member_values
+
+if TYPE_CHECKING:
+    from multiform.solvers.adam import AdamSolver, Moments
+    from multiform.solvers.problem import ModelBatch, TrainingProblem, TrainingState
+
+__all__ = ["begin_adam", "cuda_is_there", "device_member_values", "open_device", "place"]
+
+
+def begin_adam(
+    solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, moments: Sequence[Moments] | None
+) -> TrainingState:
+    return CudaAdamState(solver, problem, batch, problem.device_rows, moments)

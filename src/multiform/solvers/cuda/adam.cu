@@ -1,0 +1,310 @@
+// Minibatch Adam for many members at once: two kernels a step.
+//
+//   forward   R = A_k x - b_k and ||R||^2 for a tile of the batch's samples and one class
+//   update    slopes of the loss, gradient of a tile of A_k's columns, and Adam's step on it
+//
+// Between the two only R and f cross global memory. A graph of steps is launched as one; a step whose batch a member does
+// not have does nothing.
+#include "common.cuh"
+
+struct Adam {
+    const stored_t* rows;  // all of X, or what this graph's batches need of it, member by member
+    int64 pitch;
+    const float* center;
+    const float* unit;
+    const int* columns;  // (B, width), or null
+    float* weights;      // (B, m, q, width): A_k, b_k in column n_features, then zeros
+    float* first;
+    float* second;
+    int64 n_classes;
+    int64 n_components;
+    int64 n_features;
+    int64 width;
+    int64 n_samples;
+    const int* target;
+    const float* sample_weight;  // (B, n), (n,) when weight_stride is 0, or null
+    int64 weight_stride;
+    const float* class_weight;  // (B, m)
+    const uint64* seed;
+    uint64* drawn;
+    uint8* active;   // (B, n)
+    int* order;      // (B, n)
+    uint64* holder;  // (B, n)
+    int* pending;    // (B, n)
+    int* visited;    // (B,) samples of this pass
+    int64 batch_size;
+    int64 capacity;      // rows of a batch at most
+    int64 streamed;      // rows that stand ready for each member; 0: X is all there
+    int64* clock;        // pass, batch
+    int64* steps;        // (B,) Adam's, before this pass
+    float* residual;     // (B, capacity, m, q)
+    float* squares;      // (B, pieces, capacity, m)
+    int* row_target;     // (B, capacity)
+    float* row_weight;   // (B, capacity)
+    double* norms;       // (B, m, pieces * column tiles) of ||A_k||^2
+    float* energy;       // (B, m)
+    float* rate;         // (B,)
+    double* pass_sums;   // (B, 2) loss and weight
+    const float* noise;  // (B,) sigma^2
+    const float* learning_rate;
+    int64 n_passes;
+    float alpha;
+    float beta1;
+    float beta2;
+    float epsilon;
+    float revisit;
+    float final_rate;
+};
+
+constexpr int kColumnsTile = 64;
+constexpr int kChunk = 256;  // samples whose slopes stand in shared memory, one a thread
+
+DEVICE int pieces_of(const Adam& a) { return static_cast<int>((a.n_components + kPiece - 1) / kPiece); }
+DEVICE int column_tiles_of(const Adam& a) { return static_cast<int>((a.width + kColumnsTile - 1) / kColumnsTile); }
+
+// The part of a member's order that one step works on.
+struct Batch {
+    int64 begin, end;  // positions in the order
+    int64 ready;       // position of the first row that stands ready, when X is streamed
+};
+
+DEVICE bool batch_of_step(const Adam& a, int member, int64 step, Batch& batch) {
+    const int64 n = a.visited[member], n_batches = (n + a.batch_size - 1) / a.batch_size;
+    const int64 at = a.clock[1] + step;
+    if (at >= n_batches) return false;
+    batch.begin = at * n / n_batches;
+    batch.end = (at + 1) * n / n_batches;
+    batch.ready = a.clock[1] * n / n_batches;
+    return true;
+}
+
+DEVICE int64 row_of_position(const Adam& a, int member, const Batch& batch, int64 position) {
+    return a.streamed > 0 ? member * a.streamed + position - batch.ready : a.order[member * a.n_samples + position];
+}
+
+GLOBAL THREADS(1024) adam_begin_pass(Adam a, int64 pass) {
+    const int member = blockIdx.x, n = static_cast<int>(a.n_samples);
+    int* scratch = reinterpret_cast<int*>(shared_memory);
+    const float* weight = a.sample_weight == nullptr ? nullptr : a.sample_weight + member * a.weight_stride;
+    const float* class_weight = a.class_weight + member * a.n_classes;
+    const uint8* active = a.active + int64(member) * n;
+    uint64 drawn = a.drawn[member];
+    const int64 before = a.visited[member];  // of the pass that is over
+    int* order = a.order + int64(member) * n;
+    const int count = choose_samples(
+        n, [&](int i) { return (weight == nullptr || weight[i] > 0) && class_weight[a.target[i]] > 0; },
+        [&](int i) { return active[i] != 0; }, a.revisit, true, a.seed[member], drawn, order, scratch);
+    shuffle_items(order, count, a.seed[member], drawn, a.holder + int64(member) * n, a.pending + int64(member) * n);
+    sync_block();
+    if (threadIdx.x == 0) {
+        a.drawn[member] = drawn;
+        a.visited[member] = count;
+        a.steps[member] += (before + a.batch_size - 1) / a.batch_size;
+        a.pass_sums[2 * member] = a.pass_sums[2 * member + 1] = 0;
+        if (member == 0) a.clock[0] = pass, a.clock[1] = 0;
+    }
+}
+
+// After the steps of a graph.
+GLOBAL adam_tick(Adam a, int64 n_steps) { a.clock[1] += n_steps; }
+
+// sigma^2 ||A_k||^2 of the weights that a member starts from; later the update keeps account.
+GLOBAL THREADS(256) adam_norms(Adam a) {
+    const int k = blockIdx.y, member = blockIdx.z, n_parts = pieces_of(a) * column_tiles_of(a);
+    double* scratch = reinterpret_cast<double*>(shared_memory);
+    const float* weights = a.weights + (member * a.n_classes + k) * a.n_components * a.width;
+    double sum = 0;
+    for (int64 at = threadIdx.x; at < a.n_components * a.width; at += blockDim.x)
+        if (at % a.width < a.n_features) sum += static_cast<double>(weights[at]) * static_cast<double>(weights[at]);
+    sum = sum_of_block(sum, scratch);
+    double* norms = a.norms + (member * a.n_classes + k) * n_parts;
+    for (int part = threadIdx.x; part < n_parts; part += blockDim.x) norms[part] = part == 0 ? sum : 0.0;
+}
+
+// Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
+DEVICE float rate_of_step(const Adam& a, int member, int64 step) {
+    const int64 n = a.visited[member], n_batches = (n + a.batch_size - 1) / a.batch_size, batch = a.clock[1] + step;
+    const double progress = smaller(1.0, (static_cast<double>(a.clock[0]) + static_cast<double>(batch) / n_batches) /
+                                             static_cast<double>(a.n_passes));
+    const double fade = a.final_rate + (1.0 - a.final_rate) * 0.5 * (1.0 + cos(3.141592653589793 * progress));
+    const double t = static_cast<double>(a.steps[member] + batch + 1);
+    const double correction =
+        sqrt(1.0 - pow(static_cast<double>(a.beta2), t)) / (1.0 - pow(static_cast<double>(a.beta1), t));
+    return static_cast<float>(a.learning_rate[member] * fade * correction);
+}
+
+GLOBAL THREADS(256) adam_forward(Adam a, int64 step) {
+    const int member = blockIdx.z, pieces = pieces_of(a);
+    const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces;
+    Batch batch;
+    if (!batch_of_step(a, member, step, batch)) return;
+    const int64 m = a.n_classes, q = a.n_components, first = int64(blockIdx.x) * kRowsTile;
+    const int64 n = batch.end - batch.begin, slot = member * a.capacity;
+    if (blockIdx.x == 0 && piece == 0 && threadIdx.x == 0) {
+        double norm = 0;
+        const int n_parts = pieces * column_tiles_of(a);
+        for (int part = 0; part < n_parts && a.noise[member] > 0; ++part)
+            norm += a.norms[(member * m + k) * n_parts + part];
+        a.energy[member * m + k] = a.noise[member] * static_cast<float>(norm);
+        if (k == 0) a.rate[member] = rate_of_step(a, member, step);
+    }
+    if (first >= n) return;
+    if (k == 0 && piece == 0 && threadIdx.x < kRowsTile && first + threadIdx.x < n) {
+        const int64 i = first + threadIdx.x;
+        const int sample = a.order[member * a.n_samples + batch.begin + i], y = a.target[sample];
+        const float weight = a.sample_weight == nullptr ? 1.0f : a.sample_weight[member * a.weight_stride + sample];
+        a.row_target[slot + i] = y;
+        a.row_weight[slot + i] = weight * a.class_weight[member * m + y];
+    }
+    const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
+    residual_tile(
+        rows,
+        [&](int i) {
+            return first + i < n ? row_of_position(a, member, batch, batch.begin + first + i) : int64(-1);
+        },
+        a.weights + ((member * m + k) * q + piece * kPiece) * a.width,
+        static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece)), static_cast<int>(a.width),
+        reinterpret_cast<float*>(shared_memory),
+        [&](int i, int r, float value) {
+            if (first + i < n) a.residual[((slot + first + i) * m + k) * q + piece * kPiece + r] = value;
+        },
+        [&](int i, float sum) {
+            if (first + i < n) a.squares[((member * pieces + piece) * a.capacity + first + i) * m + k] = sum;
+        });
+}
+
+// f_k of a row of the batch: ||R||^2 and what the noise adds.
+DEVICE float value_of_row(const Adam& a, int member, int pieces, int64 i, int64 k) {
+    float sum = 0;
+    for (int piece = 0; piece < pieces; ++piece)
+        sum += a.squares[((member * pieces + piece) * a.capacity + i) * a.n_classes + k];
+    return larger(sum + a.energy[member * a.n_classes + k], kTiny);
+}
+
+// loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
+// d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2,   d f_k / d R_k = 2 R_k
+GLOBAL THREADS(256) adam_update(Adam a, int64 step) {
+    const int member = blockIdx.z, pieces = pieces_of(a);
+    const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces, column_tile = blockIdx.x;
+    Batch batch;
+    if (!batch_of_step(a, member, step, batch)) return;
+    const int64 m = a.n_classes, q = a.n_components, slot = member * a.capacity;
+    const int n = static_cast<int>(batch.end - batch.begin);
+    const int n_rows_of_a = static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece));
+    const int group = lane_of_thread() >> 2, lane_slot = lane_of_thread() & 3;
+    const int first_column = column_tile * kColumnsTile + 8 * group;
+    const bool keeps_account = column_tile == 0 && blockIdx.y == 0;
+    const float scale = 1.0f / static_cast<float>(n);
+
+    double* scratch = reinterpret_cast<double*>(shared_memory);  // 32, and as many ints
+    int* counts = reinterpret_cast<int*>(scratch + 32);
+    int* listed = counts + 32;  // rows of the batch with a slope, and where X has them
+    int* listed_row = listed + kChunk;
+    float* listed_slope = reinterpret_cast<float*>(listed_row + kChunk);
+    float* parts = listed_slope + kChunk;
+
+    const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
+    float sums[4][TILES][4] = {};
+    double slope_sum = 0, loss_sum = 0, weight_sum = 0;
+    for (int start = 0; start < n; start += kChunk) {
+        const int i = start + threadIdx.x;
+        float slope = 0;
+        if (i < n) {
+            const int y = a.row_target[slot + i];
+            const float weight = a.row_weight[slot + i], own = value_of_row(a, member, pieces, i, y);
+            if (k == y || keeps_account) {
+                float own_slope = 0, loss = 0;
+                for (int j = 0; j < m; ++j) {
+                    if (j == y) continue;
+                    const float inverse = 1.0f / value_of_row(a, member, pieces, i, j), ratio = own * inverse;
+                    own_slope += ratio > a.alpha ? inverse : 0.0f;
+                    loss += larger(a.alpha, ratio);
+                }
+                if (k == y) slope = own_slope;
+                if (keeps_account) {
+                    a.active[member * a.n_samples + a.order[member * a.n_samples + batch.begin + i]] = own_slope > 0;
+                    loss_sum += static_cast<double>(weight) * static_cast<double>(loss);
+                    weight_sum += static_cast<double>(weight);
+                }
+            }
+            if (k != y) {
+                const float inverse = 1.0f / value_of_row(a, member, pieces, i, k), ratio = own * inverse;
+                slope = ratio > a.alpha ? -ratio * inverse : 0.0f;
+            }
+            slope *= weight * scale;
+            slope_sum += static_cast<double>(slope);
+        }
+        int count;
+        const int place = sum_before(slope != 0.0f, counts, count);
+        if (slope != 0.0f) {
+            listed[place] = i;
+            listed_row[place] = static_cast<int>(row_of_position(a, member, batch, batch.begin + i));
+            listed_slope[place] = 2.0f * slope;
+        }
+        sync_block();
+        // gradient[r, c] = sum over samples of 2 slope R_r x_c: warps share the samples out
+        for (int at = 8 * warp_of_thread(); at < count; at += 8 * warps_of_block()) {
+            float x[2][8] = {}, scaled[2][TILES] = {};
+            for (int half = 0; half < 2; ++half) {
+                const int sample = at + lane_slot + 4 * half;
+                if (sample >= count) continue;
+                if (first_column < a.width) read_eight(rows, listed_row[sample], first_column, x[half]);
+                const float* residual = a.residual + ((slot + listed[sample]) * m + k) * q + piece * kPiece;
+                for (int tile = 0; tile < TILES; ++tile) {
+                    const int r = 8 * tile + group;
+                    scaled[half][tile] = r < n_rows_of_a ? listed_slope[sample] * residual[r] : 0.0f;
+                }
+            }
+            for (int j = 0; j < 4; ++j) {  // columns 8 group + 2 j and the next
+                const float x_tile[4] = {x[0][2 * j], x[0][2 * j + 1], x[1][2 * j], x[1][2 * j + 1]};
+                for (int tile = 0; tile < TILES; ++tile) {
+                    const float r_tile[2] = {scaled[0][tile], scaled[1][tile]};
+                    multiply(sums[j][tile], x_tile, r_tile);
+                }
+            }
+        }
+        sync_block();
+    }
+    slope_sum = sum_of_block(slope_sum, scratch);
+    if (keeps_account) {
+        loss_sum = sum_of_block(loss_sum, scratch);
+        weight_sum = sum_of_block(weight_sum, scratch);
+        if (threadIdx.x == 0) {
+            a.pass_sums[2 * member] += loss_sum;
+            a.pass_sums[2 * member + 1] += weight_sum;
+        }
+    }
+    float* mine = parts + warp_of_thread() * kPiece * kColumnsTile;
+    for (int j = 0; j < 4; ++j)
+        for (int tile = 0; tile < TILES; ++tile)
+            for (int i = 0; i < 4; ++i)
+                mine[(8 * tile + 2 * lane_slot + (i & 1)) * kColumnsTile + 8 * group + 2 * j + (i >> 1)] =
+                    sums[j][tile][i];
+    sync_block();
+
+    // Adam (Kingma and Ba 2015); noise adds 2 sigma^2 A_k times the slope, and does not touch the offset
+    const float decay = 2.0f * a.noise[member] * static_cast<float>(slope_sum), rate = a.rate[member];
+    double norm = 0;
+    for (int at = threadIdx.x; at < n_rows_of_a * kColumnsTile; at += blockDim.x) {
+        const int64 c = column_tile * kColumnsTile + at % kColumnsTile;
+        if (c > a.n_features) continue;
+        float gradient = 0;
+        for (int warp = 0; warp < warps_of_block(); ++warp) gradient += parts[warp * kPiece * kColumnsTile + at];
+        const int64 place = ((member * m + k) * q + piece * kPiece + at / kColumnsTile) * a.width + c;
+        float weight = a.weights[place];
+        if (c < a.n_features) gradient += decay * weight;
+        const float first = a.beta1 * a.first[place] + (1.0f - a.beta1) * gradient;
+        const float second = a.beta2 * a.second[place] + (1.0f - a.beta2) * (gradient * gradient);
+        weight -= rate * first / (sqrtf(second) + a.epsilon);
+        a.first[place] = first;
+        a.second[place] = second;
+        a.weights[place] = weight;
+        if (c < a.n_features) norm += static_cast<double>(weight) * static_cast<double>(weight);
+    }
+    if (a.noise[member] > 0) {
+        norm = sum_of_block(norm, scratch);
+        const int n_parts = pieces * column_tiles_of(a);
+        if (threadIdx.x == 0)
+            a.norms[(member * m + k) * n_parts + piece * column_tiles_of(a) + column_tile] = norm;
+    }
+}

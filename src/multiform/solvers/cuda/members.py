@@ -1,0 +1,113 @@
+"""The members of a batch side by side, as the kernels read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from multiform.solvers.cuda.device import Device
+from multiform.solvers.cuda.storage import DeviceRows
+from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem, class_means
+
+__all__ = ["DeviceMembers", "initial_weights", "stacked_weights"]
+
+
+class DeviceMembers:
+    """What is constant of the members, on the device.
+
+    Weights are stacked as (B, m, q, width): a member's columns, zeros up to the widest member's, then the offset in
+    column `n_features`, then zeros up to whole tiles.
+    """
+
+    def __init__(self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
+        device = rows.device
+        self.n_members, self.n_classes, self.n_components = len(batch), problem.n_classes, batch.n_components
+        self.n_samples = len(problem.target)
+        self.features = [
+            problem.n_features if batch.columns is None else len(batch.columns[member]) for member in range(len(batch))
+        ]
+        self.n_features = max(self.features)
+        self.width = -(-(self.n_features + 1) // 32) * 32
+        self.columns = None
+        if batch.columns is not None:
+            p = problem.n_features
+            columns = np.full((self.n_members, self.width), p + 1, dtype=np.int32)  # the column of zeros
+            for member, selected in enumerate(batch.columns):
+                columns[member, : len(selected)] = selected
+            columns[:, self.n_features] = p
+            self.columns = device.upload(columns)
+        self.target = device.upload(problem.target)
+        weight = batch.sample_weight
+        self.sample_weight = None if weight is None else device.upload(np.ascontiguousarray(weight, dtype=np.float32))
+        self.weight_stride = 0 if weight is None or weight.ndim == 1 else self.n_samples
+        self.class_weight = device.upload(np.ascontiguousarray(batch.class_weight, dtype=np.float32))
+        self.noise = device.upload(batch.noise.astype(np.float32) ** 2)
+        self.seed = device.upload(batch.seed.astype(np.uint64))
+
+    def fields(self, rows: DeviceRows) -> dict[str, Any]:
+        """What every solver's structure holds."""
+        return {
+            "rows": rows.values,
+            "pitch": rows.pitch,
+            "center": rows.center,
+            "unit": rows.unit,
+            "columns": self.columns,
+            "n_classes": self.n_classes,
+            "n_components": self.n_components,
+            "n_features": self.n_features,
+            "width": self.width,
+            "n_samples": self.n_samples,
+            "target": self.target,
+            "sample_weight": self.sample_weight,
+            "weight_stride": self.weight_stride,
+            "class_weight": self.class_weight,
+            "seed": self.seed,
+            "noise": self.noise,
+        }
+
+    def stacked(self, parts: list[Floats]) -> Floats:
+        """Arrays of shape (m, q, p_b + 1) in the layout of the device."""
+        return stacked_weights(parts, self.n_features, self.width)
+
+    def unstacked(self, whole: Floats) -> list[Floats]:
+        """The inverse of `stacked`."""
+        if min(self.features) == self.n_features:
+            return list(np.ascontiguousarray(whole[..., : self.n_features + 1]))
+        return [
+            np.concatenate([part[:, :, :width], part[:, :, self.n_features, None]], axis=2)
+            for part, width in zip(whole, self.features, strict=True)
+        ]
+
+
+def stacked_weights(parts: list[Floats], n_features: int, width: int) -> Floats:
+    whole = np.zeros((len(parts), *parts[0].shape[:2], width), dtype=np.float32)
+    for member, part in enumerate(parts):
+        whole[member, :, :, : part.shape[2] - 1] = part[:, :, :-1]
+        whole[member, :, :, n_features] = part[:, :, -1]
+    return whole
+
+
+def initial_weights(problem: TrainingProblem, batch: ModelBatch) -> list[Floats]:
+    """`ModelBatch.initial_weights` of every member; what members share is computed once.
+
+    Equal seeds draw equal numbers, and thousands of members over few samples have the same class means.
+    """
+    if batch.start is not None or batch.columns is None:
+        return [batch.initial_weights(problem, member) for member in range(len(batch))]
+    drawn: dict[tuple[Any, ...], tuple[Floats, Floats]] = {}
+    found = []
+    for member, columns in enumerate(batch.columns):
+        weight = batch.member_weight(member)
+        seen = None if weight is None or batch.sample_weight is None else (member if batch.sample_weight.ndim == 2 else 0)
+        key = (int(batch.seed[member]), len(columns), seen)
+        if key not in drawn:
+            random = np.random.default_rng(int(batch.seed[member]))
+            means = class_means(problem, weight, random)
+            shape = (problem.n_classes, batch.n_components, len(columns))
+            normal = random.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(len(columns)))
+            drawn[key] = (normal, means)
+        normal, means = drawn[key]
+        offset = np.einsum("kqp,kp->kq", normal, means[:, columns])
+        found.append(np.concatenate([normal, offset[:, :, None]], axis=2))
+    return found

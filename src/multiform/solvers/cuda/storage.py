@@ -1,0 +1,98 @@
+"""X on the device: once, in its narrowest exact type, or streamed where it has no room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from multiform.solvers.cuda.device import Device
+from multiform.solvers.cuda.sources import argument_layout
+from multiform.solvers.problem import Floats
+
+__all__ = ["DeviceRows", "place"]
+
+Array = npt.NDArray[Any]
+
+ROOM_FOR_X = 0.6  # of the free memory; the rest is for the members
+PART_BYTES = 256 * 2**20  # of a host matrix that must be made dense
+
+
+@dataclass(frozen=True)
+class DeviceRows:
+    """X as the kernels read it: ``(stored - center) * unit``, with a column of -1 and one of 0 behind the features.
+
+    Parameters
+    ----------
+    device : Device
+    host : array or CSR matrix, or None
+        Where the rows come from when X is streamed; None: `values` holds all of them.
+    values : array on the device of shape (n, pitch)
+        One row when X is streamed.
+    stored_bytes : {1, 2, 4}
+    pitch, n_rows, n_features : int
+    center, unit : arrays on the device of shape (pitch,)
+    """
+
+    device: Device
+    host: Any
+    values: Any
+    stored_bytes: int
+    pitch: int
+    n_rows: int
+    n_features: int
+    center: Any
+    unit: Any
+
+    @property
+    def streamed(self) -> bool:
+        return self.host is not None
+
+    def gather(self, samples: npt.NDArray[Any], out: Array) -> None:
+        """Rows of the host's X, dense and padded, into `out` of shape (at least len(samples), pitch)."""
+        rows = self.host[samples]
+        out[: len(samples), : self.n_features] = rows.toarray() if scipy.sparse.issparse(rows) else rows
+        out[: len(samples), self.n_features :] = 0
+
+
+def place(X: Any, center: Floats, scale: Floats, device: Device) -> DeviceRows:
+    """X on the device, or on the host ready to be streamed."""
+    n, p = X.shape
+    pitch = -(-(p + 2) // 32) * 32
+    whole_center, unit = np.zeros(pitch, dtype=np.float32), np.zeros(pitch, dtype=np.float32)
+    whole_center[:p], unit[:p] = center, np.float32(1) / scale
+    whole_center[p] = unit[p] = 1
+    item = X.dtype.itemsize
+    described = (pitch, n, p, device.upload(whole_center), device.upload(unit))
+    if n * pitch * item > ROOM_FOR_X * device.free_bytes():
+        values = device.zeros((1, pitch), X.dtype)
+        return DeviceRows(device, X, values, item, *described)
+    if scipy.sparse.issparse(X):
+        values = device.empty((n, pitch), np.float32)
+        per_part = max(1, PART_BYTES // (4 * pitch))
+        for start in range(0, n, per_part):
+            part = np.zeros((min(per_part, n - start), pitch), dtype=np.float32)
+            part[:, :p] = X[start : start + per_part].toarray()
+            device.write(values[start:], part)
+    else:
+        values = device.padded(X, pitch)
+    if item == 4:
+        narrow = _as_half(values, device)
+        if narrow is not None:
+            values, item = narrow, 2
+    return DeviceRows(device, None, values, item, *described)
+
+
+def _as_half(values: Any, device: Device) -> Any | None:
+    """The same numbers in half precision, where that is exact."""
+    narrow, inexact = device.empty(values.shape, np.uint16), device.zeros((1,), np.int64)
+    layout = argument_layout("storage.cu", "Narrowing").copy()
+    layout["wide"], layout["narrow"] = device.pointer(values), device.pointer(narrow)
+    layout["length"], layout["inexact"] = int(np.prod(values.shape)), device.pointer(inexact)
+    compiled = device.compiled("storage.cu", {"STORED": 2, "TILES": 1, "SPLIT": 1})
+    blocks = max(1, min(8 * device.processors, int(layout["length"][0]) // 256))
+    device.launch(compiled, "to_half", (blocks, 1, 1), 256, [layout], 0)
+    return None if device.download(inexact)[0] else narrow

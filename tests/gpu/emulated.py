@@ -1,0 +1,127 @@
+"""A device that runs the kernels' own sources on the CPU (emulator.hpp), for tests where there is no GPU."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from multiform.solvers.cuda.device import clusters_wanted, memory_budget
+from multiform.solvers.cuda.sources import source_text
+
+COMPILER = os.environ.get("CXX") or shutil.which("g++")
+HEADER = Path(__file__).with_name("emulator.hpp")
+_KERNEL = re.compile(r"^GLOBAL(?: THREADS\(\w+\))?(?: CLUSTER\(\w+\))? (\w+)\((\w+) ", re.MULTILINE)
+
+
+@functools.cache
+def library(source, defines):
+    """The emulated kernels of one source as a shared library; kept for later runs, as its text decides its name."""
+    kernels = [name for name, _ in _KERNEL.findall(source_text(source))]
+    lines = [
+        f'#include "{HEADER}"',
+        *(f"#define {name} {value}" for name, value in defines),
+        "#define MULTIFORM_EMULATED",
+        source_text(source).replace("#pragma once", ""),
+        'extern "C" int emulate(const char* name, unsigned* grid, unsigned threads, unsigned blocks, size_t shared,',
+        "                       void** arguments) {",
+        "    emulator::arguments = arguments;",
+        *(
+            f'    if (!std::strcmp(name, "{kernel}")) {{ emulator::body = [](void** values) '
+            f"{{ emulator::call({kernel}, values); }}; return emulator::run(grid, threads, blocks, shared); }}"
+            for kernel in kernels
+        ),
+        "    return 1;",
+        "}",
+    ]
+    text = "\n".join(lines)
+    key = hashlib.sha256((text + HEADER.read_text()).encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"multiform-emulated-{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    built = folder / f"{key}.so"
+    if not built.exists():
+        code = folder / f"{key}-{os.getpid()}.cpp"
+        code.write_text(text)
+        made = code.with_suffix(".so")
+        command = [COMPILER, "-std=c++20", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-w", "-o", made, code]
+        subprocess.run(command, check=True)
+        made.replace(built)
+        code.unlink()
+    return ctypes.CDLL(str(built))
+
+
+class EmulatedStaging:
+    def __init__(self, shape, dtype):
+        self.arrays = [np.zeros(shape, dtype) for _ in range(2)]
+        self._turn = 0
+
+    def put(self, fill):
+        self._turn += 1
+        fill(self.arrays[self._turn % 2])
+        return self._turn % 2
+
+
+class EmulatedDevice:
+    """As `multiform.solvers.cuda.device.Device`; arrays are NumPy's."""
+
+    def __init__(self, capability=90, processors=4, shared_bytes=232_448):
+        self.capability, self.processors, self.shared_bytes = capability, processors, shared_bytes
+        self.launches = []
+
+    def empty(self, shape, dtype):
+        array = np.empty(shape, dtype)
+        array.view(np.uint8).fill(0xAB)  # poison: what a kernel has not written must not be read
+        return array
+
+    def zeros(self, shape, dtype):
+        return np.zeros(shape, dtype)
+
+    def upload(self, array):
+        return np.array(array, order="C")
+
+    def download(self, array):
+        return np.array(array)
+
+    def padded(self, X, pitch):
+        rows = np.zeros((X.shape[0], pitch), X.dtype)
+        rows[:, : X.shape[1]] = X
+        return rows
+
+    def write(self, array, rows):
+        array.reshape(-1)[: rows.size] = rows.reshape(-1)
+
+    def staging(self, shape, dtype):
+        return EmulatedStaging(shape, dtype)
+
+    def pointer(self, array):
+        return array.ctypes.data
+
+    def compiled(self, source, defines):
+        return library(source, tuple(sorted(defines.items())))
+
+    def launch(self, compiled, kernel, grid, threads, arguments, shared):
+        self.launches.append(kernel)
+        assert shared <= self.shared_bytes, f"{kernel} asks for {shared} bytes of shared memory"
+        blocks = re.search(r"_in_clusters_of_(\d+)$", kernel)
+        held = [np.array(argument) for argument in arguments]
+        pointers = (ctypes.c_void_p * len(held))(*(argument.ctypes.data for argument in held))
+        sizes = (ctypes.c_uint * 3)(*grid)
+        failed = compiled.emulate(
+            kernel.encode(), sizes, -(-threads // 32) * 32, int(blocks[1]) if blocks else 1, ctypes.c_size_t(shared), pointers
+        )
+        assert failed == 0, f"no kernel is named {kernel}"
+
+    def graph(self, work):
+        return work
+
+    def free_bytes(self):
+        return memory_budget() or 2**40
+
+    def release(self):
+        pass

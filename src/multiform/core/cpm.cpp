@@ -62,7 +62,7 @@ void CpmMember::begin_sweep(Team& team) {
     for (auto& set : sets_) {
         set.own.clear();
         set.other.clear();
-        set.tried = set.accepted = 0;
+        set.tried = set.accepted = set.looked = 0;
     }
     tile_x_.resize(static_cast<size_t>(team.size() * kTileRows * stride));
     tile_z_.resize(static_cast<size_t>(team.size() * kTileRows * outputs));
@@ -269,6 +269,7 @@ void CpmMember::move_row(int64_t k, int64_t r) {
     problem_.kernels->cpm_row(row);
     set.tried += row.tried;
     set.accepted += row.accepted;
+    set.looked += row.looked;
 
     // The exact path has moved `rest` along with the noise energy; the frozen one does it here, once a row.
     float shift = 0;
@@ -313,6 +314,7 @@ bool CpmMember::sweep(Team& team, double deadline) {
     for (const auto& set : sets_) {
         tried_ += set.tried;
         accepted_ += set.accepted;
+        looked_ += set.looked;
     }
     next_row_ = -1;
     ++sweeps_;

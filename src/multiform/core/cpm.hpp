@@ -36,6 +36,7 @@ class CpmMember {
     int64_t sweeps() const { return sweeps_; }
     const std::vector<double>& losses() const { return losses_; }
     int64_t tried() const { return tried_; }
+    int64_t looked() const { return looked_; }
     int64_t accepted() const { return accepted_; }
 
    private:
@@ -48,7 +49,7 @@ class CpmMember {
         std::vector<int64_t> block_start;
         std::vector<float> residual, rest, loss, trial, own_slope, weight, inverse_rival, scaled_target, floor, f;
         int64_t own_lanes = 0, n_lanes = 0;
-        int64_t tried = 0, accepted = 0;
+        int64_t tried = 0, accepted = 0, looked = 0;
     };
 
     void begin_sweep(Team& team);
@@ -70,7 +71,7 @@ class CpmMember {
     std::vector<ClassSet> sets_;
     std::vector<int64_t> by_size_;
     std::vector<float> tile_x_, tile_z_, tile_f_;
-    int64_t sweeps_ = 0, next_row_ = -1, tried_ = 0, accepted_ = 0;
+    int64_t sweeps_ = 0, next_row_ = -1, tried_ = 0, accepted_ = 0, looked_ = 0;
     std::vector<double> losses_;
 };
 

@@ -82,7 +82,7 @@ struct CpmRow {
     float grow, shrink;
     float smallest, largest;  // of a perturbation; the offset's limit is largest_offset
     float largest_offset;
-    int64_t tried, accepted;  // out
+    int64_t tried, accepted, looked;  // out: points, moves, (point, sample) pairs
 };
 
 struct Kernels {

@@ -330,7 +330,7 @@ struct RowPass {
 template <typename Value>
 static void move_row(CpmRow& row) {
     const bool frozen = row.own_slope != nullptr;
-    row.tried = row.accepted = 0;
+    row.tried = row.accepted = row.looked = 0;
     for (int64_t c = 0; c <= row.n_features; ++c) {
         const Column<Value> column(row, c);
         int64_t n_own = 0;  // own-class blocks stand first
@@ -362,6 +362,7 @@ static void move_row(CpmRow& row) {
                                                row.noise_slope * static_cast<double>(energy)
                                          : pass.exact_change(0, column.n_blocks);
             ++row.tried;
+            row.looked += column.n_blocks * kLanes;
             if (change < 0) {
                 ++row.accepted;
                 pass.accept(0, n_own, !frozen);

@@ -314,6 +314,7 @@ NB_MODULE(_core, module) {
         .def_prop_ro("passes", [](const HeldCpm& held) { return held.solver->sweeps(); })
         .def_prop_ro("losses", [](const HeldCpm& held) { return held.solver->losses(); })
         .def_prop_ro("tried", [](const HeldCpm& held) { return held.solver->tried(); })
+        .def_prop_ro("looked", [](const HeldCpm& held) { return held.solver->looked(); })
         .def_prop_ro("accepted", [](const HeldCpm& held) { return held.solver->accepted(); });
     module.def(
         "cpm_member",

@@ -1,5 +1,7 @@
 """Quadratic Multiform Separation: what is it, how far to trust that, what to measure next."""
 
+from typing import Any
+
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.diagnosis import DiagnosisPlanner
@@ -15,7 +17,17 @@ __all__ = [
     "TriageClassifier",
     "__version__",
     "load",
+    "report",
     "save",
 ]
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """The report is imported when it is asked for: it needs more of scikit-learn than a model does."""
+    if name == "report":
+        from multiform.reporting import report
+
+        return report
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,153 @@
+"""Everything that a fitted model says of labelled samples, through its public methods alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import _num_samples
+
+from multiform.metrics import LoyaltyTable, loyalty_table, trust_score
+
+__all__ = ["Answers", "Promise", "ask", "layers"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a triage has promised of its accepted answers, and which of these samples it accepts."""
+
+    target_accuracy: float
+    confidence: float
+    guarantee: str
+    per_class: bool
+    accepted: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A model's answers to labelled samples.
+
+    Attributes
+    ----------
+    truth, labels : arrays of shape (n,)
+    classes : array of shape (m,)
+        Every label that was answered or true, in order.
+    chances : array of shape (n, m) or None
+        In the order of `classes`; a class that the model does not know has none.
+    trust : array of shape (n,) or None
+        How sure each answer is.
+    trust_is_chance : bool
+        Whether that is meant as the chance of being right.
+    loyalty : array of shape (n,) or None
+        The loyalty type of each answer.
+    estimated : LoyaltyTable or None
+        What training expected of the types.
+    promise : Promise or None
+    """
+
+    truth: Array
+    labels: Array
+    classes: Array
+    chances: Array | None
+    trust: npt.NDArray[np.float64] | None
+    trust_is_chance: bool
+    loyalty: Array | None
+    estimated: LoyaltyTable | None
+    promise: Promise | None
+
+    @property
+    def right(self) -> npt.NDArray[np.bool_]:
+        """Which answers are right."""
+        return np.asarray(self.labels == self.truth)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The loyalty types, the surest first."""
+        if self.estimated is not None:
+            return self.estimated.levels
+        assert self.loyalty is not None
+        return tuple(level for level in ("strong", "normal", "weak") if level in set(self.loyalty))
+
+    @property
+    def actual(self) -> LoyaltyTable:
+        """What came true of the types."""
+        assert self.loyalty is not None
+        return loyalty_table(self.truth, self.labels, self.loyalty, levels=self.levels)
+
+
+def ask(model: Any, X: Any, y: Any) -> Answers:
+    """Ask a fitted classifier everything that it can say of the samples X with the labels y."""
+    truth = np.asarray(y)
+    if truth.ndim != 1 or len(truth) != _num_samples(X):
+        raise ValueError(
+            f"y of report must hold one label a sample, {_num_samples(X)}; got the shape {truth.shape}: "
+            "give one column."
+        )
+    if not len(truth):
+        raise ValueError("report needs at least one labelled sample; got none.")
+    labels = np.asarray(model.predict(X))
+    if not np.isin(truth.astype(str), np.asarray(model.classes_).astype(str)).any():
+        raise ValueError(
+            "None of the labels given to report is a class of the model: the labels are "
+            f"{np.unique(truth)[:5].tolist()}, the classes {np.asarray(model.classes_)[:5].tolist()}; "
+            "encode both alike."
+        )
+    if labels.dtype.kind != truth.dtype.kind and "O" not in (labels.dtype.kind, truth.dtype.kind):
+        truth = truth.astype(labels.dtype)  # True and 1, 1.0 and 1; labels of another kind have been refused
+    classes = np.unique(np.concatenate([truth, labels, np.asarray(model.classes_)]))
+    chances = None
+    if hasattr(model, "predict_proba"):
+        chances = np.zeros((len(truth), len(classes)))
+        chances[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
+
+    loyalty, estimated, promise, trust, is_chance = None, None, None, None, False
+    for part, seen in layers(model, X):
+        if promise is None and hasattr(part, "certificates_"):
+            promise = Promise(
+                float(part.target_accuracy),
+                float(part.confidence),
+                str(part.guarantee_),
+                bool(part.per_class),
+                ~np.asarray(part.defer(seen)),
+            )
+            trust = np.asarray(part.trust_score(seen), dtype=np.float64)
+        if loyalty is None and hasattr(part, "predict_loyalty"):
+            loyalty = np.asarray(part.predict_loyalty(seen))
+        if estimated is None and hasattr(part, "loyalty_table_"):
+            estimated = part.loyalty_table_
+        if trust is None and hasattr(part, "loyalty_score"):
+            trust, is_chance = np.asarray(part.loyalty_score(seen), dtype=np.float64), True
+    if trust is None and (chances is not None or hasattr(model, "decision_function")):
+        trust, is_chance = trust_score(model, X), chances is not None
+    if promise is not None and trust is not None:
+        is_chance = bool(((trust >= 0) & (trust <= 1)).all())
+    return Answers(truth, labels, classes, chances, trust, is_chance, loyalty, estimated, promise)
+
+
+def layers(model: Any, X: Any) -> list[tuple[Any, Any]]:
+    """The model and those that it is wrapped around, each with the samples as it sees them.
+
+    A pipeline does not pass `predict_loyalty` or `defer` on, so its last step is asked; a triage knows no loyalty, but
+    its estimator may.
+    """
+    found = [(model, X)]
+    while True:
+        if isinstance(model, Pipeline):
+            X = model[:-1].transform(X) if len(model.steps) > 1 else X
+            model = model.steps[-1][1]
+        elif isinstance(model, FrozenEstimator):
+            model = model.estimator
+        elif hasattr(model, "estimator_") and hasattr(model, "transform"):  # a table in front of a classifier
+            X = model.transform(X)
+            model = model.estimator_
+        elif hasattr(model, "certificates_"):
+            model = model.estimator_
+        else:
+            return found
+        found.append((model, X))

@@ -1,0 +1,161 @@
+"""Simple classifiers to stand beside the model: the majority class, logistic regression, a random forest."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
+from sklearn.utils import _safe_indexing
+
+from multiform.reporting._columns import Column, columns_of
+
+__all__ = ["Baseline", "Comparison", "compare"]
+
+Array = npt.NDArray[Any]
+MOST_ROWS = 3_000  # enough to know a baseline's accuracy to a point or two, and quick
+MOST_TRAINING_ROWS = 10_000
+LEAST_ROWS = 20
+N_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline's answers to the samples `rows` of the report."""
+
+    name: str
+    labels: Array
+    chances: Array | None
+    classes: Array
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The baselines, the samples that they answered, and how they were trained, in words."""
+
+    baselines: list[Baseline]
+    rows: npt.NDArray[np.intp]
+    how: str
+
+
+def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> Comparison:
+    """Train the baselines on the training data where they are given, else by cross-validation on X, y itself."""
+    rng = np.random.default_rng(seed)
+    rows = _some(len(y), MOST_ROWS, rng)
+    subset = "" if len(rows) == len(y) else f" {len(rows):,} samples drawn at random from"
+    if X_train is not None:
+        train = _some(len(y_train), MOST_TRAINING_ROWS, rng)
+        seen = "the training data" if len(train) == len(y_train) else f"{len(train):,} samples of the training data"
+        how = f"Baselines were trained on {seen} and judged on{subset or ' all of'} the samples of this report."
+        tables = _table(_safe_indexing(X_train, train)), _table(_safe_indexing(X, rows))
+        known = np.asarray(y_train)[train]
+        found = [_answered(name, model, *tables, known) for name, model in _models(tables[0], seed).items()]
+        return Comparison(found, rows, how)
+    if len(y) < LEAST_ROWS:
+        majority = _majority(y)
+        how = f"With fewer than {LEAST_ROWS} samples, only the majority class is a fair baseline."
+        return Comparison([majority], np.arange(len(y)), how)
+    how = (
+        f"Baselines were trained and judged by {N_FOLDS}-fold cross-validation within{subset or ' all of'} the "
+        "samples of this report, as no training data were given. The model was trained elsewhere, perhaps on more data."
+    )
+    table, labels = _table(_safe_indexing(X, rows)), y[rows]
+    return Comparison([_cross_fitted(name, m, table, labels) for name, m in _models(table, seed).items()], rows, how)
+
+
+def _some(n: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+
+
+def _majority(y: Array) -> Baseline:
+    classes, counts = np.unique(y, return_counts=True)
+    chances = np.tile(counts / counts.sum(), (len(y), 1))
+    return Baseline("majority class", np.full(len(y), classes[counts.argmax()]), chances, classes)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Numbers and texts apart, or a sparse matrix as it is."""
+
+    numbers: Array
+    texts: Array
+    sparse: Any
+
+    def rows(self, index: Array) -> _Table:
+        return _Table(self.numbers[index], self.texts[index], None if self.sparse is None else self.sparse[index])
+
+    @property
+    def matrix(self) -> Any:
+        if self.sparse is not None:
+            return self.sparse
+        return np.hstack([self.numbers.astype(object), self.texts]) if self.texts.shape[1] else self.numbers
+
+
+def _table(X: Any) -> _Table:
+    columns = columns_of(X)
+    if columns is None:
+        nothing = np.empty((X.shape[0], 0))
+        return _Table(nothing, nothing, scipy.sparse.csr_matrix(X))
+    n = len(columns[0].values) if columns else 0
+
+    def stacked(which: list[Column], kind: Any) -> Array:
+        return np.column_stack([column.values for column in which]) if which else np.empty((n, 0), dtype=kind)
+
+    texts = stacked([column for column in columns if column.kind == "text"], object)
+    texts = np.where(texts == None, "", texts)  # noqa: E711 - cell by cell
+    return _Table(stacked([column for column in columns if column.kind != "text"], float), texts, None)
+
+
+def _models(table: _Table, seed: int) -> dict[str, Any]:
+    """Name -> classifier, each with the preparation of columns that it needs."""
+    if table.sparse is not None:
+        numbers: Any = MaxAbsScaler()
+    else:
+        n_numbers, n_texts = table.numbers.shape[1], table.texts.shape[1]
+        prepared = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+        categories = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=20)
+        numbers = ColumnTransformer(
+            [
+                ("numbers", prepared, np.arange(n_numbers)),
+                ("texts", categories, np.arange(n_numbers, n_numbers + n_texts)),
+            ]
+        )
+    return {
+        "majority class": DummyClassifier(strategy="prior"),
+        "logistic regression": make_pipeline(numbers, LogisticRegression(max_iter=1000)),
+        "random forest": make_pipeline(numbers, RandomForestClassifier(random_state=seed)),
+    }
+
+
+def _answered(name: str, model: Any, train: _Table, test: _Table, known: Array) -> Baseline:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline that stops early is still a baseline
+        model.fit(train.matrix, known)
+    return Baseline(name, model.predict(test.matrix), model.predict_proba(test.matrix), model.classes_)
+
+
+def _cross_fitted(name: str, model: Any, table: _Table, y: Array) -> Baseline:
+    classes, counts = np.unique(y, return_counts=True)
+    fair = StratifiedKFold if counts.min() >= N_FOLDS else KFold  # a class with fewer samples cannot be in every fold
+    labels, chances = np.empty_like(y), np.zeros((len(y), len(classes)))
+    for train, test in fair(N_FOLDS, shuffle=True, random_state=0).split(y, y):
+        if len(np.unique(y[train])) < 2:
+            part = DummyClassifier(strategy="prior")
+        else:
+            part = model
+        found = _answered(name, part, table.rows(train), table.rows(test), y[train])
+        labels[test] = found.labels
+        chances[np.ix_(test, np.searchsorted(classes, found.classes))] = found.chances
+    return Baseline(name, labels, chances, classes)

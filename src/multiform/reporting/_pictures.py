@@ -1,0 +1,204 @@
+"""Pictures of the report: drawn by matplotlib, embedded as SVG, each with a sentence for those who cannot see it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multiform.displays import ConfusionTensorDisplay, LoyaltyDisplay, RiskCoverageDisplay
+from multiform.displays._style import BLUE, GREY, ORANGE
+from multiform.metrics import confusion_tensor
+from multiform.reporting._answers import Answers
+from multiform.reporting._scores import ModelScores
+
+__all__ = [
+    "WIDE",
+    "Picture",
+    "classes_picture",
+    "confusion_pictures",
+    "drawn",
+    "loyalty_picture",
+    "named",
+    "plain",
+    "results_picture",
+    "risk_picture",
+]
+
+Array = npt.NDArray[Any]
+WIDE = 5.0  # inches; narrow enough that its letters can be read on a phone
+MOST_POINTS = 2_000
+MANY_CLASSES = 30
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image as a data URI, and what it shows in words."""
+
+    uri: str
+    alt: str
+
+
+def plain(value: Any, most: int = 60) -> str:
+    """Text from the data as it may stand in a picture or a page: printable, of bounded length.
+
+    >>> plain("two\\nlines"), plain("x" * 100, most=5)
+    ('two�lines', 'xxxx…')
+    """
+    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(value))
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def drawn(draw: Callable[[Any], None], alt: str, size: tuple[float, float]) -> Picture:
+    """Draw into a new figure, apart from pyplot's, and embed it."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    style: dict[Any, Any] = {
+        "svg.fonttype": "none",  # the reader's own fonts, so that every script can be read
+        "svg.hashsalt": "multiform",  # the same picture, the same bytes
+        "font.family": "sans-serif",
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+    }
+    buffer = io.BytesIO()
+    with rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the browser has it
+        figure = Figure(figsize=size, layout="constrained")
+        draw(figure)
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return Picture("data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(), alt)
+
+
+def named(values: Any) -> list[str]:
+    """Names for matplotlib, to which a dollar would mean a formula."""
+    return [plain(value, most=22).replace("$", r"\$") for value in values]
+
+
+def classes_picture(answers: Answers) -> Picture:
+    """How many samples each class has, and how often it was answered."""
+    shown = answers.classes[:MANY_CLASSES]
+    true = np.array([(answers.truth == label).sum() for label in shown])
+    said = np.array([(answers.labels == label).sum() for label in shown])
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        place = np.arange(len(shown))
+        axis.barh(place - 0.2, true, 0.4, color=BLUE, label="true")
+        axis.barh(place + 0.2, said, 0.4, color=ORANGE, hatch="//", edgecolor="white", label="answered")
+        axis.set_yticks(place, named(shown))
+        axis.invert_yaxis()
+        axis.set_xlabel("samples")
+        axis.legend(frameon=False)
+
+    most, least = shown[true.argmax()], shown[true.argmin()]
+    alt = f"Samples of each class: most of {plain(most)} ({true.max()}), fewest of {plain(least)} ({true.min()})."
+    return drawn(draw, alt, (WIDE, 0.9 + 0.36 * len(shown)))
+
+
+def results_picture(rows: Sequence[ModelScores]) -> Picture:
+    """Accuracies as dots with their intervals."""
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        for place, row in enumerate(rows):
+            colour = BLUE if row.is_model else GREY
+            low, high = row.accuracy.value - row.accuracy.low, row.accuracy.high - row.accuracy.value
+            axis.errorbar(
+                row.accuracy.value, place, xerr=[[low], [high]], fmt="o", color=colour, capsize=4, markersize=8
+            )
+            axis.annotate(
+                f"{row.accuracy.value:.1%}",
+                (row.accuracy.value, place),
+                (0, 9),
+                textcoords="offset points",
+                ha="center",
+            )
+        axis.set_yticks(range(len(rows)), named(row.name for row in rows))
+        axis.set_ylim(len(rows) - 0.5, -0.7)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.set_xlabel("accuracy, with its 95 % interval")
+        axis.grid(axis="x", alpha=0.3)
+
+    alt = "; ".join(f"{plain(row.name)} {row.accuracy.value:.1%}" for row in rows)
+    return drawn(draw, f"Accuracies: {alt}.", (WIDE, 0.9 + 0.52 * len(rows)))
+
+
+def confusion_pictures(answers: Answers) -> list[Picture]:
+    """The confusion tensor, one picture a loyalty type; one for all answers where there are no types."""
+    levels = ("all answers",) if answers.loyalty is None else answers.levels
+    loyalty = np.full(len(answers.truth), levels[0]) if answers.loyalty is None else answers.loyalty
+    tensor = confusion_tensor(answers.truth, answers.labels, loyalty, labels=answers.classes, levels=levels)
+    names = named(answers.classes)
+    m = len(names)
+    room = 0.085 * max(map(len, names))
+    side = min(max(2.1, 0.33 * m), 8.5)
+
+    def layer(k: int) -> Picture:
+        def draw(figure: Any) -> None:
+            axis = figure.subplots()
+            ConfusionTensorDisplay(tensor[k : k + 1], display_labels=names, levels=levels[k : k + 1]).plot(
+                ax=[axis], colorbar=False
+            )
+            right = "" if not tensor[k].any() else f", {np.trace(tensor[k]) / tensor[k].sum():.1%} right"
+            axis.set_title(f"{levels[k]}: {tensor[k].sum():,}{right}", fontsize=10)
+            axis.spines[:].set_visible(False)
+            axis.tick_params(labelsize=9 if m <= 15 else 7, length=0)
+            if m > MANY_CLASSES:
+                axis.set_xticks([])
+                axis.set_yticks([])
+
+        count, correct = int(tensor[k].sum()), int(np.trace(tensor[k]))
+        alt = f"Confusion matrix of {levels[k]}: {count} samples, {correct} of them right."
+        return drawn(draw, alt, (side + room + 0.5, side + room + 0.75))
+
+    return [layer(k) for k in range(len(levels)) if tensor[k].any()]
+
+
+def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
+    """Risk against coverage, the promise as a line, and what triage accepts as a point."""
+    assert answers.trust is not None
+    from multiform.metrics import aurc, risk_coverage_curve
+
+    coverage, risk, _ = risk_coverage_curve(answers.truth, answers.labels, answers.trust)
+    area = aurc(answers.truth, answers.labels, answers.trust)
+    few = np.unique(np.linspace(0, len(coverage) - 1, min(len(coverage), MOST_POINTS)).astype(int))
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        display = RiskCoverageDisplay(coverage[few], risk[few]).plot(ax=axis, target_accuracy=target_accuracy)
+        display.line_.set_linewidth(2)
+        # One wrong answer among the very first would hide the rest of the curve.
+        top = 1.6 * max(risk[-1], 0.0 if target_accuracy is None else 1 - target_accuracy, 0.01)
+        axis.set_ylim(0, min(top, 1.0))
+        for formatted in (axis.xaxis, axis.yaxis):
+            formatted.set_major_formatter(lambda value, _: f"{value:.3g}" if value < 0.01 and value else f"{value:.2g}")
+        promise = answers.promise
+        if promise is not None and promise.accepted.any():
+            error = 1 - answers.right[promise.accepted].mean()
+            axis.plot(promise.accepted.mean(), error, "D", color=ORANGE, markersize=9, label="accepted by triage")
+            axis.legend(frameon=False, loc="upper left")
+
+    alt = f"Error against coverage: {risk[-1]:.1%} when everything is answered; the area under the curve is {area:.4f}."
+    return drawn(draw, alt, (WIDE, 3.6))
+
+
+def loyalty_picture(answers: Answers) -> Picture:
+    """Share and accuracy by type, estimated and actual, one above the other."""
+    actual, estimated = answers.actual, answers.estimated
+
+    def draw(figure: Any) -> None:
+        LoyaltyDisplay(actual, estimated=estimated).plot(ax=figure.subplots(2, 1))
+
+    told = "; ".join(
+        f"{level}: {share:.0%} of the samples" + ("" if np.isnan(right) else f", {right:.1%} right")
+        for level, share, right in zip(actual.levels, actual.share, actual.accuracy, strict=True)
+    )
+    return drawn(draw, f"Loyalty types. {told}.", (WIDE, 5.8))

@@ -1,0 +1,359 @@
+"""`report`: collects the evidence, and fills the template."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from multiform.reporting._answers import Answers, ask, layers
+from multiform.reporting._baselines import compare
+from multiform.reporting._columns import Column, columns_of
+from multiform.reporting._doubts import class_doubts, confident_mistakes, least_sure
+from multiform.reporting._pictures import (
+    classes_picture,
+    confusion_pictures,
+    loyalty_picture,
+    plain,
+    results_picture,
+    risk_picture,
+)
+from multiform.reporting._plan import plan_section
+from multiform.reporting._provenance import provenance
+from multiform.reporting._scores import difference, proportion, scores
+
+__all__ = ["Report", "report"]
+
+MOST_COLUMNS = 40
+MOST_NAMELESS = 8  # columns of a matrix say little
+MOST_CLASSES = 30
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report, ready to be saved or shown.
+
+    Attributes
+    ----------
+    html : str
+        The whole page; it needs nothing else, no network either.
+    figures : dict
+        The main figures, for programs: ``n_samples``, ``accuracy``, ``baselines`` (name to accuracy), and where they
+        exist ``log_loss``, ``aurc``, ``coverage`` and ``accepted_accuracy``.
+    """
+
+    html: str
+    figures: dict[str, Any]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page, as a whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            The file, for instance ``report.html``.
+
+        Returns
+        -------
+        path : Path
+            The same.
+        """
+        path = Path(path)
+        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            partial.write_text(self.html, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return path
+
+    def __repr__(self) -> str:
+        return f"Report(accuracy={self.figures['accuracy']:.4f}, n_samples={self.figures['n_samples']})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the page in a frame of its own."""
+        from markupsafe import escape
+
+        return f'<iframe srcdoc="{escape(self.html)}" style="width:100%;height:40rem;border:1px solid #ccc"></iframe>'
+
+
+def report(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    X_train: Any = None,
+    y_train: Any = None,
+    plan: Any = None,
+    title: str | None = None,
+    command: str | Sequence[str] | None = None,
+    target_accuracy: float | None = None,
+    baselines: bool = True,
+    random_state: int = 0,
+) -> Report:
+    """What a fitted model does with labelled samples, as one page that can be forwarded.
+
+    The page says what the data are, how well the model does and against which baselines, where it errs, how its error
+    falls when only the surest answers are kept, what its loyalty types are worth, which classes and samples it is
+    least sure of, and how all this was made. Give samples that the model was not trained on.
+
+    Parameters
+    ----------
+    model : fitted classifier
+        Any; loyalty types and promises are shown where it, the last step of a pipeline, or the estimator inside a
+        triage knows them.
+    X : array-like, frame or sparse matrix of shape (n_samples, n_features)
+        The samples, as the model takes them.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    X_train, y_train : array-like, default=None
+        What the model was trained on: then the baselines are trained on it, too. Without them they are cross-validated
+        on X, y.
+    plan : fitted DiagnosisPlanner, default=None
+        A plan of what to measure, to be shown as well.
+    title : str, default=None
+        The title of the page.
+    command : str or sequence of str, default=None
+        The command that made the report, for the record.
+    target_accuracy : float in (0, 1), default=None
+        An accuracy to mark in the risk-coverage curve; that of a triage is known by itself.
+    baselines : bool, default=True
+        Whether to train baselines; it takes most of the time.
+    random_state : int, default=0
+        Seed of the baselines, and of the samples drawn for them where there are very many.
+
+    Returns
+    -------
+    report : Report
+        ``report.save("report.html")`` writes the page.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import train_test_split
+    >>> from multiform import LoyaltyClassifier
+    >>> from multiform.reporting import report
+    >>> X, X_new, y, y_new = train_test_split(*load_iris(return_X_y=True), random_state=0)
+    >>> page = report(LoyaltyClassifier(random_state=0).fit(X, y), X_new, y_new, baselines=False)
+    >>> page.figures["n_samples"]
+    38
+    >>> page.html[:15]
+    '<!doctype html>'
+    """
+    environment = _environment()
+    if (X_train is None) != (y_train is None):
+        raise ValueError(
+            "X_train and y_train of report must be given together; "
+            f"got only {'y_train' if X_train is None else 'X_train'}."
+        )
+    if target_accuracy is not None and not 0 < target_accuracy < 1:
+        raise ValueError(f"target_accuracy of report must be between 0 and 1, both excluded; got {target_accuracy}.")
+    if plan is None and hasattr(model, "order_") and hasattr(model, "frontier_"):
+        plan = model  # a planner answers, too
+    answers = ask(model, X, y)
+    if answers.promise is not None and target_accuracy is None:
+        target_accuracy = answers.promise.target_accuracy
+    sections = {
+        **_data(model, X, answers),
+        **_results(model, X, answers, X_train, y_train, baselines, random_state),
+        **_trust(answers, target_accuracy),
+        **_doubts(model, X, answers),
+        "plan": None if plan is None else plan_section(plan, X, answers.truth),
+    }
+    name = type(layers(model, X)[-1][0]).__name__
+    html = environment.get_template("template.html").render(
+        title=title or f"{name} on {len(answers.truth):,} samples",
+        style=(files("multiform.reporting") / "style.css").read_text(encoding="utf-8"),
+        model_name=name,
+        answers=answers,
+        n=len(answers.truth),
+        target_accuracy=target_accuracy,
+        made=provenance(model, X, command),
+        **sections,
+    )
+    return Report(html, _figures(answers, sections))
+
+
+def _environment() -> Any:
+    try:
+        import jinja2
+        import matplotlib  # noqa: F401 - the pictures need it
+        from markupsafe import Markup
+    except ImportError as error:
+        raise ImportError(f'report needs {error.name}; install it with pip install "multiform[report]".') from error
+
+    def printable(value: Any) -> Any:
+        return plain(value, most=2_000) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    def percent(value: float | None, digits: int = 1) -> str:
+        return "–" if value is None or np.isnan(value) else f"{value:.{digits}%}"
+
+    def points(value: float, signed: bool = False) -> str:
+        return f"{100 * value:{'+' if signed else ''}.1f}".replace("-", "\N{MINUS SIGN}")
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("multiform.reporting", ""),
+        autoescape=True,
+        finalize=printable,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"percent": percent, "points": points, "embedded": Markup}
+    return environment
+
+
+def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
+    """What the data are."""
+    columns = columns_of(X)
+    roles = {column.name: column.why for column in getattr(model, "columns_", [])}
+    has_names = hasattr(X, "columns") or isinstance(X, Mapping)
+    shown = [] if columns is None else columns[: MOST_COLUMNS if has_names else MOST_NAMELESS]
+    n_columns = X.shape[1] if columns is None else len(columns)
+    n_missing = 0 if columns is None else sum(column.n_missing for column in columns)
+    counts = [(label, int((answers.truth == label).sum())) for label in answers.classes]
+    return {
+        "columns": [_column_row(column, roles, len(answers.truth)) for column in shown],
+        "n_columns": n_columns,
+        "is_sparse": columns is None,
+        "missing": n_missing / max(1, n_columns * len(answers.truth)),
+        "class_counts": counts,
+        "classes_picture": classes_picture(answers),
+        "has_roles": bool(roles),
+    }
+
+
+def _column_row(column: Column, roles: dict[str, str], n: int) -> dict[str, Any]:
+    return {
+        "name": column.name,
+        "kind": column.kind,
+        "missing": column.n_missing / n,
+        "distinct": column.n_distinct,
+        "values": column.described(),
+        "why": roles.get(column.name),
+    }
+
+
+def _results(
+    model: Any, X: Any, answers: Answers, X_train: Any, y_train: Any, baselines: bool, seed: int
+) -> dict[str, Any]:
+    """How well it does, and against which baselines."""
+    own = scores(
+        "this model", answers.truth, answers.labels, answers.chances, answers.classes, answers.trust, is_model=True
+    )
+    rows, how, best, gain = [own], None, None, None
+    if baselines:
+        comparison = compare(X, answers.truth, X_train, y_train, seed)
+        truth, how = answers.truth[comparison.rows], comparison.how
+        for other in comparison.baselines:
+            trust = None if other.chances is None else other.chances.max(axis=1)
+            rows.append(scores(other.name, truth, other.labels, other.chances, other.classes, trust, is_model=False))
+        strongest = max(range(1, len(rows)), key=lambda i: rows[i].accuracy.value)
+        best = rows[strongest]
+        other_right = comparison.baselines[strongest - 1].labels == truth
+        gain = difference(answers.right[comparison.rows], other_right)
+    return {
+        "rows": rows,
+        "own": own,
+        "how": how,
+        "best": best,
+        "gain": gain,
+        "results_picture": results_picture(rows) if len(rows) > 1 else None,
+        "confusion_pictures": confusion_pictures(answers),
+    }
+
+
+def _trust(answers: Answers, target_accuracy: float | None) -> dict[str, Any]:
+    """How far the answers can be trusted."""
+    usable = answers.trust is not None and not np.isnan(answers.trust).any()
+    accepted = None
+    if answers.promise is not None and answers.promise.accepted.any():
+        right = answers.right[answers.promise.accepted]
+        accepted = proportion(int(right.sum()), len(right))
+    return {
+        "risk_picture": risk_picture(answers, target_accuracy) if usable else None,
+        "surest": _surest(answers) if usable else [],
+        "accepted": accepted,
+        "mean_trust": float(np.mean(answers.trust)) if usable and answers.trust_is_chance else None,  # type: ignore[arg-type]
+        "loyalty_picture": None if answers.loyalty is None else loyalty_picture(answers),
+        "loyalty_rows": [] if answers.loyalty is None else _loyalty_rows(answers),
+    }
+
+
+def _surest(answers: Answers) -> list[dict[str, float]]:
+    """Accuracy among the surest answers, at a few coverages."""
+    from multiform.metrics import accuracy_at_coverage
+
+    assert answers.trust is not None
+    return [
+        {
+            "coverage": share,
+            "accuracy": accuracy_at_coverage(answers.truth, answers.labels, answers.trust, coverage=share),
+        }
+        for share in (0.25, 0.5, 0.75, 0.9, 1.0)
+    ]
+
+
+def _loyalty_rows(answers: Answers) -> list[dict[str, Any]]:
+    actual, estimated = answers.actual, answers.estimated
+    rows = []
+    for k, level in enumerate(actual.levels):
+        count, right = int(actual.count[k]), int(actual.correct[k])
+        rows.append(
+            {
+                "level": level,
+                "count": count,
+                "share": float(actual.share[k]),
+                "accuracy": proportion(right, count) if count else None,
+                "estimated_share": None if estimated is None else float(estimated.share[k]),
+                "estimated": None if estimated is None else float(estimated.accuracy[k]),
+            }
+        )
+    return rows
+
+
+def _doubts(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
+    """The classes and samples that the model is least sure of."""
+    usable = answers.trust is not None and not np.isnan(answers.trust).any()
+    rows, identifiers = _row_names(X, len(answers.truth)), _identifiers(model, X)
+    doubts = class_doubts(answers)
+    return {
+        "class_doubts": doubts[:MOST_CLASSES],
+        "n_class_doubts": len(doubts),
+        "least_sure": least_sure(answers, rows, identifiers) if usable else [],
+        "confident_mistakes": confident_mistakes(answers, rows, identifiers) if usable else [],
+        "has_identifiers": identifiers is not None,
+    }
+
+
+def _row_names(X: Any, n: int) -> npt.NDArray[Any]:
+    """The index of a pandas frame, else the number of the row, from 0."""
+    index = getattr(X, "index", None)
+    return np.arange(n) if index is None or callable(index) else np.asarray(index)
+
+
+def _identifiers(model: Any, X: Any) -> npt.NDArray[Any] | None:
+    """The column that a table model has taken for an identifier, to name the samples by."""
+    names = [column.name for column in getattr(model, "columns_", []) if column.role == "identifier"]
+    known = [name for name in names if name in getattr(X, "columns", [])]
+    return np.asarray(X[known[0]].to_numpy()) if known else None
+
+
+def _figures(answers: Answers, sections: dict[str, Any]) -> dict[str, Any]:
+    own = sections["own"]
+    figures: dict[str, Any] = {
+        "n_samples": len(answers.truth),
+        "accuracy": own.accuracy.value,
+        "baselines": {row.name: row.accuracy.value for row in sections["rows"] if not row.is_model},
+    }
+    figures |= {name: getattr(own, name) for name in ("log_loss", "aurc") if getattr(own, name) is not None}
+    if answers.promise is not None:
+        figures["coverage"] = float(answers.promise.accepted.mean())
+        figures["accepted_accuracy"] = None if sections["accepted"] is None else sections["accepted"].value
+    return figures

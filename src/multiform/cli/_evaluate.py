@@ -84,25 +84,23 @@ def _judged(
     model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
 ) -> tuple[Any, dict[str, Any]]:
     """The truth, and the answers as columns, of all rows with a label."""
+    from multiform.cli._models import labelled
     from multiform.tables import TableError, batches
 
-    name = target or model.target_
-    if name is None:
-        raise click.UsageError(f"{model_path} does not know what the target column is called; give --target")
     true, parts, unlabelled = [], [], 0
     for batch in batches(found):
-        if name not in batch.frame.columns:
-            raise TableError(f"{batch.source.name} has no column {name!r} with the truth; give its name by --target.")
-        labels, present = model.labels(batch.frame[name])
-        unlabelled += int((~present).sum())
-        rows = batch.frame.drop(name).filter(present)
-        if len(rows):
-            answers, _ = model.answers(rows)
+        try:
+            rows, labels = labelled(model, batch.frame, target, model_path)
+            answers, _ = model.answers(rows) if len(rows) else (None, [])
+        except TableError as error:
+            raise TableError(f"{batch.source.name}: {error}") from error
+        unlabelled += len(batch.frame) - len(rows)
+        if answers is not None:
             true.append(labels)
             parts.append(answers)
         progress.at(batch.share)
     if not true:
-        raise TableError(f"No row has a label in column {name!r}.")
+        raise TableError("No row has a label, so there is nothing to compare with.")
     if unlabelled:
         console.note(f"{unlabelled} rows have no label and were left out.")
     columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}

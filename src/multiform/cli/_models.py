@@ -14,16 +14,16 @@ from multiform.tables._errors import polars
 from multiform.tables._target import labels_of
 from multiform.tables._values import as_numbers
 
-__all__ = ["MatrixModel", "opened"]
+__all__ = ["MatrixModel", "TableModel", "labelled", "opened"]
 
 Array = npt.NDArray[Any]
 
 
-def opened(path: str) -> TableClassifier | MatrixModel:
+def opened(path: str) -> TableModel | MatrixModel:
     """The model of a file, ready for tables."""
     model = load(path)
-    if isinstance(model, TableClassifier):
-        return model
+    if isinstance(model, TableClassifier) and hasattr(model, "columns_"):
+        return TableModel(model)
     if not hasattr(model, "predict_proba") or not hasattr(model, "classes_"):
         kind = type(model).__name__
         more = "; `multiform diagnose` uses it" if kind == "DiagnosisPlanner" else ", or is not fitted"
@@ -31,10 +31,36 @@ def opened(path: str) -> TableClassifier | MatrixModel:
     return MatrixModel(model)
 
 
+def labelled(model: TableModel | MatrixModel, frame: Any, target: str | None, path: str) -> tuple[Any, Array]:
+    """The rows that have a label, without the target column, and their labels."""
+    import click
+
+    name = target or model.target
+    if name is None:
+        raise click.UsageError(f"{path} does not know what the target column is called; give --target")
+    if name not in frame.columns:
+        raise TableError(f"The table has no column {name!r} with the truth; give its name by --target.")
+    labels, present = model.labels(frame[name])
+    return frame.drop(name).filter(polars().Series(present)), labels
+
+
+class TableModel:
+    """A model of `multiform fit`."""
+
+    def __init__(self, model: TableClassifier) -> None:
+        self.model, self.estimator_, self.target = model, model.estimator_, model.target_
+        self.classes_ = model.classes_
+        self.encoded_names, self.answers, self.labels = model.encoded_names, model.answers, model.labels
+
+    def as_sklearn(self, frame: Any) -> tuple[Any, Any]:
+        """A classifier, and the table as it takes it."""
+        return self.model, self.model.typed(frame)
+
+
 class MatrixModel:
     """A classifier that was saved without a table around it: it reads columns of numbers."""
 
-    target_ = None
+    target: str | None = None
 
     def __init__(self, estimator: Any) -> None:
         self.estimator_ = estimator
@@ -57,6 +83,10 @@ class MatrixModel:
                 raise TableError(f"Column {name!r}, row {row + 1}: the model needs a number; got {frame[name][row]!r}.")
             columns.append(values)
         return np.column_stack(columns)
+
+    def as_sklearn(self, frame: Any) -> tuple[Any, Any]:
+        """A classifier, and the table as it takes it."""
+        return self.estimator_, self.transform(frame)
 
     def encoded_names(self) -> list[str]:
         """Names of the columns of `transform`."""

@@ -46,7 +46,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Loyalty:
-    """Section 4.4: the loyalty types on the training and the test set, what was expected, the tensor of the test set."""
+    """Section 4.4: loyalty types on the training and the test set, what was expected, the tensor of the test set."""
 
     name: str
     fit_seconds: float

@@ -187,6 +187,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The numbers that the columns become: shape (n, number of `encoded_names`)."""
         return _matrix(self._checked(X))
 
+    def typed(self, X: Any) -> Any:
+        """The table as the model reads it, a polars frame: numbers and dates as such, all other columns as text."""
+        check_is_fitted(self, "columns_")
+        frame = as_frame(X)
+        known = [column for column in self.columns_ if column.name in frame.columns]
+        return polars().DataFrame([column.typed(frame[column.name]) for column in known])
+
     def encoded_names(self) -> list[str]:
         """The names of the columns of `transform`."""
         check_is_fitted(self, "columns_")

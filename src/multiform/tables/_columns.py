@@ -12,6 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from multiform.tables._errors import polars
 from multiform.tables._values import as_dates, as_numbers, as_text
 
 __all__ = ["Category", "Code", "Column", "Date", "Dropped", "Encoded", "Number", "Text"]
@@ -52,6 +53,10 @@ class Column:
         """The numbers for a polars series of any length."""
         raise NotImplementedError
 
+    def typed(self, series: Any) -> Any:
+        """The series with the type that it was taken for."""
+        return as_text(series).alias(self.name)
+
     def description(self) -> dict[str, Any]:
         """For people and for JSON."""
         return {"name": self.name, "role": self.role, "why": self.why, "becomes": self.feature_names()}
@@ -86,6 +91,10 @@ class Number(Column):
     def feature_names(self) -> list[str]:
         return [self.name, *([f"{self.name} missing"] if self.has_missing else [])]
 
+    def typed(self, series: Any) -> Any:
+        values, _ = as_numbers(series, self.decimal_comma)
+        return polars().Series(self.name, values).fill_nan(None)
+
     def encode(self, series: Any) -> Encoded:
         values, unreadable = as_numbers(series, self.decimal_comma)
         missing = np.isnan(values)
@@ -104,6 +113,9 @@ class Code(Column):
 
     def feature_names(self) -> list[str]:
         return [*self.number.feature_names(), *(f"{self.name} = {value:g}" for value in self.values)]
+
+    def typed(self, series: Any) -> Any:
+        return self.number.typed(series)
 
     def encode(self, series: Any) -> Encoded:
         found = self.number.encode(series)
@@ -171,6 +183,12 @@ class Date(Column):
             *(f"{self.name} {circle} {part}" for circle in circles for part in ("sin", "cos")),
             *([f"{self.name} missing"] if self.has_missing else []),
         ]
+
+    def typed(self, series: Any) -> Any:
+        pl = polars()
+        seconds, _ = as_dates(series, self.format)
+        milliseconds = (pl.Series(self.name, seconds).fill_nan(None) * 1000).round(0).cast(pl.Int64)
+        return milliseconds.cast(pl.Datetime("ms"))
 
     def encode(self, series: Any) -> Encoded:
         seconds, unreadable = as_dates(series, self.format)

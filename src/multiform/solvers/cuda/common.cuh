@@ -110,7 +110,7 @@ DEVICE float stored_value(stored_t value) { return value; }
 #endif
 
 constexpr float kTiny = 1e-30f;
-constexpr float kLeftOut = __builtin_huge_valf();
+constexpr float kLeftOut = 3e38f;  // no f is that large: a pair that sits a sweep out
 
 DEVICE int lane_of_thread() { return threadIdx.x & 31; }
 DEVICE int warp_of_thread() { return threadIdx.x >> 5; }

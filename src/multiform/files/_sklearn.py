@@ -21,7 +21,7 @@ Parts = dict[str, dict[str, Any]]
 def _non_default(estimator: Any) -> dict[str, Any]:
     """A parameter that a later scikit-learn drops does no harm as long as nobody has set it."""
     defaults = {name: value.default for name, value in inspect.signature(type(estimator).__init__).parameters.items()}
-    params = estimator.get_params(deep=False)
+    params = {name: getattr(estimator, name) for name in defaults if hasattr(estimator, name)}
     return {name: value for name, value in params.items() if not _same(value, defaults.get(name, inspect._empty))}
 
 

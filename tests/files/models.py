@@ -1,0 +1,120 @@
+"""A small fitted model of every kind that a file can hold, and everything that one can ask it."""
+
+from functools import cache
+
+import numpy as np
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+
+QUESTIONS = (
+    "predict",
+    "predict_proba",
+    "decision_function",
+    "member_values",
+    "predict_loyalty",
+    "loyalty_score",
+    "defer",
+    "trust_score",
+)
+
+
+@cache
+def data():
+    """Iris, whose columns have few digits, so that encodings have something to find; and text labels."""
+    X, y = load_iris(return_X_y=True)
+    return X, np.array(["setosa", "versicolor", "virginica"])[y]
+
+
+@cache
+def table():
+    """A table with a column of every role."""
+    import polars as pl
+
+    X, y = data()
+    rng = np.random.default_rng(0)
+    words = np.array(["small", "large", "pale", "dark", "found", "early", "late", "near", "wood", "river"])
+    return pl.DataFrame(
+        {
+            "id": [f"plant-{row}" for row in range(len(X))],
+            "petal": [None if row % 9 == 0 else f"{value}" for row, value in enumerate(X[:, 2])],
+            "sepal": X[:, 0],
+            "grade": np.round(X[:, 3]).astype(int),
+            "site": [None if row % 7 == 0 else "abcd"[int(value)] for row, value in enumerate(X[:, 1] % 4)],
+            "day": [f"2024-{1 + row % 12:02d}-{1 + row % 28:02d}" for row in range(len(X))],
+            "note": [" ".join(rng.choice(words, 5)) for _ in X],
+            "always": ["x"] * len(X),
+            "kind": y,
+        }
+    )
+
+
+def _model(name):
+    from multiform.tables import TableClassifier
+
+    X, y = data()
+    qms = QMSClassifier(random_state=0, max_iter=20)
+    if name == "qms":
+        return qms.fit(X, y)
+    if name == "qms, cpm, two models":
+        return QMSClassifier(solver="cpm", n_models=2, max_iter=3, random_state=np.random.RandomState(3)).fit(X, y)
+    if name == "qms, early stopping":
+        return QMSClassifier(early_stopping=True, class_weight={"setosa": 2.0}, random_state=0).fit(X, y)
+    if name == "qms, partial_fit":
+        return QMSClassifier(random_state=0).partial_fit(X, y, classes=np.unique(y))
+    if name == "qms, whole labels":
+        return qms.fit(X, np.searchsorted(np.unique(y), y))
+    if name == "cv":
+        return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=StratifiedKFold(3), random_state=0).fit(X, y)
+    if name == "loyalty":
+        return LoyaltyClassifier(qms, cv=3, random_state=0).fit(X, y)
+    if name == "loyalty, ladder":
+        return LoyaltyClassifier(qms, beta=(0.01, 0.1), gamma=[5.0, 20.0], cv=3, random_state=0).fit(X, y)
+    if name == "loyalty, logistic regression":
+        return LoyaltyClassifier(LogisticRegression(C=0.5, max_iter=1000), cv=3, random_state=0).fit(X, y)
+    if name == "triage":
+        inner = LoyaltyClassifier(qms, cv=3, random_state=0)
+        return TriageClassifier(
+            inner, target_accuracy=0.7, fallback=LogisticRegression(max_iter=1000), random_state=0
+        ).fit(X, y)
+    if name == "table":
+        return TableClassifier(LoyaltyClassifier(qms, cv=3, random_state=0)).fit(table(), "kind")
+    raise KeyError(name)
+
+
+model = cache(_model)
+
+NAMES = (
+    "qms",
+    "qms, cpm, two models",
+    "qms, early stopping",
+    "qms, partial_fit",
+    "qms, whole labels",
+    "cv",
+    "loyalty",
+    "loyalty, ladder",
+    "loyalty, logistic regression",
+    "triage",
+    "table",
+)
+
+
+def samples(name):
+    """What the model can be asked about, with values that training did not have."""
+    if name == "table":
+        return table().drop("kind").with_columns(site=table()["site"].fill_null("never seen"))
+    return data()[0] + 0.25
+
+
+def answers(fitted, X):
+    """Everything that the model says."""
+    return {question: np.asarray(getattr(fitted, question)(X)) for question in QUESTIONS if hasattr(fitted, question)}
+
+
+def same(first, second):
+    """Whether two sets of answers are the same, bit by bit."""
+    return first.keys() == second.keys() and all(
+        first[key].dtype == second[key].dtype and np.array_equal(first[key], second[key]) for key in first
+    )

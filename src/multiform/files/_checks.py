@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["column", "loyalty", "qms", "qms_cv", "table", "triage"]
+__all__ = ["column", "loyalty", "planner", "qms", "qms_cv", "table", "triage"]
 
 
 def _require(condition: Any, what: str) -> None:
@@ -128,3 +128,42 @@ def table(model: Any) -> None:
     _require(len(set(names)) == len(names) and list(model.feature_names_in_) == names, "the columns' names are wrong")
     n_features = getattr(model.estimator_, "n_features_in_", None)
     _require(n_features == len(model.encoded_names()), "the columns do not become what the estimator reads")
+
+
+def planner(model: Any) -> None:
+    """Plan, records and the separators of every evidence set are of the same tests and columns."""
+    m, n_tests = _classes(model), len(model.tariff_.tests)
+    _require(model.level_ >= 0, "level_ is wrong")
+    _plan(model.plan_, m, n_tests)
+    n_parts = [len(part) for part in (model.tariff_.prices, model.tariff_.discounted, model.tariff_.groups)]
+    _require(n_parts == [n_tests] * 3 and len(model.tariff_.required) == n_tests, "the tariff is wrong")
+    records, judge = model.judge_.models.records, model.judge_
+    width = sum(code.width for code in model.encoding_.codes)
+    _require(np.array_equal(records.column_owner, model.encoding_.column_owner), "columns belong to other tests")
+    n = _array(records.rows, (None, width), "f", "rows").shape[0]
+    _require(records.rows.dtype == np.float32 and records.n_classes == m, "the records are of the wrong type")
+    for name, most in (("target", m), ("fold", n)):
+        whole = _array(getattr(records, name), (n,), "i", name)
+        _require(n > 0 and whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
+    _array(judge.full, (n, m), "f", "full")
+    _require(len(judge.sets) == len(judge.trusts), "the trust of an evidence set is missing")
+    evidence = judge.models
+    _require(len(evidence.sets) == len(evidence.nominal) == len(evidence.altered), "an evidence set has no model")
+    if evidence.settings.estimator is None:
+        for one, nominal, altered in zip(evidence.sets, evidence.nominal, evidence.altered, strict=True):
+            columns = len(records.columns(int(one)))
+            for weights in (nominal, *(altered if altered is not None else ())):
+                shape = (records.n_folds * m, None, columns + 1)
+                _require(
+                    _array(weights, shape, "f", "separators").dtype == np.float32, "separators have the wrong type"
+                )
+
+
+def _plan(plan: Any, n_classes: int, n_tests: int) -> None:
+    """Nodes lead to later nodes only, so that a walk ends."""
+    _require(len(plan.tests) == len(plan.held) == len(plan.following), "the plan has parts of several lengths")
+    for node, (test, after) in enumerate(zip(plan.tests, plan.following, strict=True)):
+        _require(0 <= test < n_tests and len(after) == n_classes, "the plan buys a test that there is not")
+        _require(
+            all(follows == -1 or node < follows < len(plan.tests) for follows in after), "the plan goes in circles"
+        )

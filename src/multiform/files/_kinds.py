@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from multiform.files import _checks, _sklearn
@@ -40,6 +40,8 @@ class Kind:
         From the class and the parts to an object.
     root : bool
         Whether a file may be of it; else it is only a part of one that may.
+    class_name : str
+        What the class is called where it is not called as in files.
     """
 
     name: str
@@ -47,10 +49,11 @@ class Kind:
     write: Callable[[Any], Parts]
     build: Callable[[type, Parts], Any]
     root: bool = False
+    class_name: str = ""
 
     @property
     def cls(self) -> type:
-        found: type = getattr(importlib.import_module(self.module), self.name)
+        found: type = getattr(importlib.import_module(self.module), self.class_name or self.name)
         return found
 
     def read(self, parts: Parts) -> Any:
@@ -59,9 +62,9 @@ class Kind:
 
 def of(value: Any, where: str) -> Kind:
     """The kind of an object, or a sentence that says why it cannot be saved."""
-    kind = _table().get(type(value).__name__)
-    if kind is not None and type(value) is kind.cls:
-        return kind
+    for kind in _table().values():
+        if (kind.class_name or kind.name) == type(value).__name__ and type(value) is kind.cls:
+            return kind
     what = f"a {type(value).__module__}.{type(value).__qualname__}"
     if callable(value) and hasattr(value, "__qualname__"):
         what = f"the function {value.__qualname__}"
@@ -117,11 +120,19 @@ def _estimator(
 
 
 def _record(
-    name: str, module: str, attributes: tuple[str, ...], check: Callable[[Any], None] = lambda record: None
+    name: str,
+    module: str,
+    attributes: tuple[str, ...],
+    check: Callable[[Any], None] = lambda record: None,
+    class_name: str = "",
 ) -> Kind:
     """Exactly these attributes."""
 
     def write(record: Any) -> Parts:
+        if is_dataclass(record):
+            unknown = sorted({field.name for field in fields(record)} - set(attributes))
+            if unknown:
+                raise TypeError(f"This {name} has an attribute {unknown[0]!r} that model files do not know.")
         return {"attributes": {key: getattr(record, key) for key in attributes}}
 
     def build(cls: type, parts: Parts) -> Any:
@@ -134,7 +145,7 @@ def _record(
         check(record)
         return record
 
-    return Kind(name, module, write, build)
+    return Kind(name, module, write, build, class_name=class_name)
 
 
 @functools.cache
@@ -223,6 +234,76 @@ def _table() -> dict[str, Kind]:
             "Certificate",
             "multiform.triage._certify",
             ("threshold", "n_tested", "n_accepted", "n_correct", "level"),
+        ),
+        _estimator(
+            "DiagnosisPlanner",
+            "multiform.diagnosis",
+            (
+                "order_",
+                "plan_",
+                "theta_",
+                "full_accuracy_",
+                "level_",
+                "expected_cost_",
+                "panel_cost_",
+                "certificate_",
+                "frontier_",
+                "classes_",
+                "tariff_",
+                "encoding_",
+                "judge_",
+                "remaining_costs_",
+                "stop_shares_",
+                *FEATURES,
+            ),
+            _checks.planner,
+        ),
+        _record("Plan", "multiform.diagnosis", ("tests", "held", "following")),
+        _record("Tariff", "multiform.diagnosis", ("tests", "prices", "discounted", "groups", "required", "known")),
+        _record(
+            "FrontierPoint",
+            "multiform.diagnosis",
+            ("level", "cost", "cost_share", "loss", "loss_error", "accuracy", "order"),
+        ),
+        _record(
+            "PlanCertificate",
+            "multiform.diagnosis",
+            ("optimal", "cost", "lower_bound", "n_labels"),
+            class_name="Certificate",
+        ),
+        _record("Encoding", "multiform.diagnosis._encoding", ("codes", "owner")),
+        _record(
+            "FeatureCode",
+            "multiform.diagnosis._encoding",
+            ("name", "fill", "values", "hinges", "numeric", "tells_missing", "center", "scale"),
+        ),
+        _record(
+            "Judge",
+            "multiform.diagnosis._judge",
+            ("models", "rule", "everything", "common", "full", "sets", "trusts"),
+        ),
+        _record("SetTrust", "multiform.diagnosis._trust", ("sharpness", "slope", "spread")),
+        _record(
+            "EvidenceModels",
+            "multiform.diagnosis._models",
+            ("records", "settings", "sets", "nominal", "altered"),
+        ),
+        _record("Records", "multiform.diagnosis._models", ("rows", "target", "fold", "column_owner", "n_classes")),
+        _record(
+            "Settings",
+            "multiform.diagnosis._models",
+            (
+                "estimator",
+                "n_components",
+                "alpha",
+                "noise",
+                "n_passes",
+                "batch_size",
+                "learning_rate",
+                "betas",
+                "seed",
+                "n_jobs",
+            ),
         ),
         _estimator(
             "TableClassifier",

@@ -192,6 +192,9 @@ def _training(model: Any) -> dict[str, Any]:
                 / max(1.0, float(np.sum([c.n_tested for c in model.certificates_])))
             ),
         }
+    if hasattr(model, "expected_cost_"):
+        names = ("order_", "theta_", "level_", "expected_cost_", "panel_cost_")
+        summary["plan"] = {name.rstrip("_"): _plain(getattr(model, name)) for name in names}
     if hasattr(model, "training_"):
         summary |= _plain(model.training_)
     inner = getattr(model, "estimator_", None)

@@ -1,0 +1,176 @@
+"""``multiform plan``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+from multiform.cli._console import Console, speaks, text_table
+from multiform.cli._options import examples, input_files, input_format, names
+
+
+@click.command(
+    "plan",
+    epilog=examples(
+        "multiform plan patients.csv --target ill --costs costs.csv -o plan.mfm",
+        "multiform plan patients.csv -t ill --costs costs.csv -o plan.mfm --policy adaptive --known age,sex",
+    ),
+)
+@input_files
+@click.option("--target", "-t", required=True, metavar="NAME", help="The column with the diagnosis.")
+@click.option(
+    "--costs",
+    "costs_path",
+    required=True,
+    metavar="CSV",
+    help="A table with the columns test and cost, and maybe group and cost_in_group; tests are columns of FILE.",
+)
+@click.option("--output", "-o", required=True, metavar="PLAN", help="The plan to write, .mfm by custom.")
+@click.option("--known", multiple=True, callback=names, metavar="NAMES", help="Tests known at the start, for nothing.")
+@click.option(
+    "--policy",
+    type=click.Choice(["fixed", "adaptive"]),
+    default="fixed",
+    show_default=True,
+    help="One order for all, or a next test that depends on the diagnosis so far.",
+)
+@click.option("--search", type=click.Choice(["auto", "exact", "beam"]), default="auto", show_default=True)
+@click.option(
+    "--stop",
+    type=click.Choice(["regret", "calibrated", "loyalty"]),
+    default="regret",
+    show_default=True,
+    help="When the evidence suffices.",
+)
+@click.option("--theta", type=float, help="The accuracy to keep; that of full evidence if not given.")
+@click.option("--tolerance", type=float, default=0.005, show_default=True, help="The accuracy that may be lost.")
+@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for the exact search.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--jobs", type=int, help="Threads; all cores if not given.")
+@input_format
+@speaks
+def command(
+    files: tuple[str, ...],
+    target: str,
+    costs_path: str,
+    output: str,
+    known: tuple[str, ...],
+    seed: int,
+    jobs: int | None,
+    file_format: str | None,
+    console: Console,
+    **settings: Any,
+) -> None:
+    """Plan which tests to buy, in which order, and when to stop, so that the accuracy of full evidence is kept.
+
+    The plan is followed by `multiform diagnose`. The file holds the training rows, in the form that the plan reads
+    them: treat it as you treat the data.
+    """
+    from multiform.diagnosis import DiagnosisPlanner
+    from multiform.diagnosis._tariff import read_costs
+    from multiform.files import save
+    from multiform.tables import TableError, read, sources
+    from multiform.tables._target import labels_of, refuse_measurement, whole_numbers
+
+    costs, groups = read_costs(costs_path, None)
+    with console.progress("reading") as progress:
+        frame = read(sources(files, file_format))
+        lacking = [name for name in (target, *costs) if name not in frame.columns]
+        if lacking:
+            raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
+        labels, present = labels_of(frame[target], whole_numbers(frame[target]))
+        refuse_measurement(frame[target], labels)
+        if not present.all():
+            console.note(f"{int((~present).sum())} rows have no label and were left out.")
+        progress.stage("planning")
+        planner = DiagnosisPlanner(
+            costs, groups=groups or None, known=list(known), n_jobs=jobs, random_state=seed, **settings
+        ).fit(_evidence(frame, list(costs)).filter(present), labels)
+        progress.stage("writing")
+        save(planner, output, notes={"command": shlex.join(["multiform", *sys.argv[1:]]), "target": target})
+    data = _figures(planner)
+    console.result({"plan": output, **data}, f"{_text(data)}\nwritten to {output}")
+
+
+def _evidence(frame: Any, tests: Sequence[str]) -> Any:
+    """The tests' columns: numbers where every cell reads as one, else categories."""
+    from multiform.tables._columns import Date
+    from multiform.tables._errors import TableError, polars
+    from multiform.tables._roles import _numbers, decide
+    from multiform.tables._values import as_text
+
+    pl = polars()
+    columns = []
+    for name in tests:
+        text = as_text(frame[name])
+        values, _, unreadable = _numbers(frame[name], text)
+        if unreadable and isinstance(decide(frame[name]), Date):
+            raise TableError(f"Column {name!r} is a date, and a plan takes numbers and categories; give days instead.")
+        columns.append(text.alias(name) if unreadable else pl.Series(name, values))
+    return pl.DataFrame(columns)
+
+
+def _figures(planner: Any) -> dict[str, Any]:
+    """The order with its bill, and what is expected of it."""
+    prices = planner.tariff_.bill(planner.order_)
+    steps = [
+        {"test": test, "price": price, "paid": paid, "stop_share": share}
+        for test, price, paid, share in zip(
+            planner.order_,
+            prices,
+            np.cumsum(prices).tolist(),
+            _shares(planner),
+            strict=True,
+        )
+    ]
+    chosen = next((point for point in planner.frontier_ if point.level == planner.level_), None)
+    return {
+        "order": steps,
+        "policy": planner.policy,
+        "expected_cost": planner.expected_cost_,
+        "panel_cost": planner.panel_cost_,
+        "full_accuracy": planner.full_accuracy_,
+        "plan_accuracy": None if chosen is None else chosen.accuracy,
+        "level": planner.level_,
+        "proven_cheapest": planner.certificate_.optimal,
+        "frontier": [
+            {"level": point.level, "cost": point.cost, "loss": point.loss, "accuracy": point.accuracy}
+            for point in planner.frontier_
+        ],
+    }
+
+
+def _shares(planner: Any) -> list[float]:
+    """Of those who come to each node of the first branch, who needs no other test after it."""
+    plan, shares = planner.plan_, []
+    node = 0 if plan.tests else -1
+    while node >= 0:
+        shares.append(float(planner.stop_shares_[node]))
+        node = plan.following[node][0]
+    return shares
+
+
+def _text(data: dict[str, Any]) -> str:
+    rows = [["", "test", "price", "paid so far", "of those here, done after it"]]
+    for number, step in enumerate(data["order"], start=1):
+        rows.append(
+            [str(number), step["test"], f"{step['price']:.2f}", f"{step['paid']:.2f}", f"{step['stop_share']:.0%}"]
+        )
+    share = data["expected_cost"] / data["panel_cost"] if data["panel_cost"] else 0.0
+    proven = "proven to be the cheapest order on the estimate" if data["proven_cheapest"] else "found by a beam search"
+    lines = [
+        text_table(rows, right=[0, 2, 3, 4]),
+        "",
+        f"expected cost {data['expected_cost']:.2f} of {data['panel_cost']:.2f} for everything ({share:.0%}), {proven}",
+        f"accuracy with everything {data['full_accuracy']:.2%}",
+    ]
+    if data["plan_accuracy"] is not None:
+        lines[-1] += f", under the plan {data['plan_accuracy']:.2%} (cross-fitted)"
+    if data["policy"] == "adaptive":
+        lines.append("the order shown is one branch; the next test depends on the diagnosis so far")
+    return "\n".join(lines)

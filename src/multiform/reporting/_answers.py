@@ -91,20 +91,19 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
         )
     if not len(truth):
         raise ValueError("report needs at least one labelled sample; got none.")
-    labels = np.asarray(model.predict(X))
-    if not np.isin(truth.astype(str), np.asarray(model.classes_).astype(str)).any():
+    labels, known = np.asarray(model.predict(X)), np.asarray(model.classes_)
+    if truth.dtype.kind in "biuf" and known.dtype.kind in "biuf" and np.array_equal(truth.astype(known.dtype), truth):
+        truth = truth.astype(known.dtype)  # 1.0 is 1, and is shown so
+    if set(known.tolist()).isdisjoint(truth.tolist()):
         raise ValueError(
             "None of the labels given to report is a class of the model: the labels are "
-            f"{np.unique(truth)[:5].tolist()}, the classes {np.asarray(model.classes_)[:5].tolist()}; "
-            "encode both alike."
+            f"{np.unique(truth)[:5].tolist()}, the classes {known[:5].tolist()}; encode both alike."
         )
-    if labels.dtype.kind != truth.dtype.kind and "O" not in (labels.dtype.kind, truth.dtype.kind):
-        truth = truth.astype(labels.dtype)  # True and 1, 1.0 and 1; labels of another kind have been refused
-    classes = np.unique(np.concatenate([truth, labels, np.asarray(model.classes_)]))
+    classes = np.unique(np.concatenate([truth, labels, known]))
     chances = None
     if hasattr(model, "predict_proba"):
         chances = np.zeros((len(truth), len(classes)))
-        chances[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(X)
+        chances[:, np.searchsorted(classes, known)] = model.predict_proba(X)
 
     loyalty, estimated, promise, trust, is_chance = None, None, None, None, False
     for part, seen in layers(model, X):

@@ -96,11 +96,11 @@ def classes_picture(answers: Answers) -> Picture:
         axis.set_yticks(place, named(shown))
         axis.invert_yaxis()
         axis.set_xlabel("samples")
-        axis.legend(frameon=False)
+        figure.legend(loc="outside upper right", ncols=2, frameon=False)
 
     most, least = shown[true.argmax()], shown[true.argmin()]
     alt = f"Samples of each class: most of {plain(most)} ({true.max()}), fewest of {plain(least)} ({true.min()})."
-    return drawn(draw, alt, (WIDE, 0.9 + 0.36 * len(shown)))
+    return drawn(draw, alt, (WIDE, 1.2 + 0.36 * len(shown)))
 
 
 def results_picture(rows: Sequence[ModelScores]) -> Picture:
@@ -124,7 +124,7 @@ def results_picture(rows: Sequence[ModelScores]) -> Picture:
         axis.set_yticks(range(len(rows)), named(row.name for row in rows))
         axis.set_ylim(len(rows) - 0.5, -0.7)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
-        axis.set_xlabel("accuracy, with its 95 % interval")
+        axis.set_xlabel("accuracy, with its 95% interval")
         axis.grid(axis="x", alpha=0.3)
 
     alt = "; ".join(f"{plain(row.name)} {row.accuracy.value:.1%}" for row in rows)

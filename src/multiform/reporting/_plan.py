@@ -105,16 +105,8 @@ def _frontier(plan: Any) -> Picture:
         axis = figure.subplots()
         axis.plot([p.cost for p in points], [p.accuracy for p in points], "o-", color=BLUE, label="stopping levels")
         axis.axhline(plan.theta_, color=GREY, linestyle="--", linewidth=1)
-        axis.annotate(
-            "accuracy to keep",
-            (1, plan.theta_),
-            (-4, 4),
-            ("axes fraction", "data"),
-            "offset points",
-            ha="right",
-            color=GREY,
-            fontsize=9,
-        )
+        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 9}
+        axis.annotate("accuracy to keep", (0, plan.theta_), (4, 4), color=GREY, **place)
         axis.plot(plan.panel_cost_, plan.full_accuracy_, "s", color=GREY, markersize=8, label="all evidence")
         for point in chosen:
             axis.plot(point.cost, point.accuracy, "D", color=ORANGE, markersize=10, label="the plan")
@@ -123,7 +115,7 @@ def _frontier(plan: Any) -> Picture:
         axis.margins(y=0.3)
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:.1%}")
         axis.grid(alpha=0.3)
-        axis.legend(frameon=False)
+        axis.legend(frameon=False, loc="lower right")
 
     alt = (
         f"Accuracy against the mean bill: all evidence costs {plan.panel_cost_:.2f} and is right on "

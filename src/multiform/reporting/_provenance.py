@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from multiform.reporting._answers import layers
 
 __all__ = ["Provenance", "provenance"]
@@ -69,7 +71,9 @@ def _versions() -> list[tuple[str, str]]:
 
 def _changed(part: Any) -> dict[str, str]:
     """The parameters that are not the default; estimators inside have an entry of their own."""
-    if not hasattr(part, "get_params") or type(part).__name__ == "Pipeline":
+    if isinstance(part, Pipeline):
+        return {"steps": ", ".join(name for name, _ in part.steps)}
+    if not hasattr(part, "get_params"):
         return {}
     signature = inspect.signature(type(part)).parameters
     given = part.get_params(deep=False)

@@ -1,0 +1,448 @@
+"""The report: what it says is what the model does, and whatever stands in the data is harmless."""
+
+import re
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.dummy import DummyClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+import multiform
+from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.reporting import Report, report
+from multiform.reporting._answers import ask
+from multiform.reporting._baselines import compare
+from multiform.reporting._columns import columns_of
+from multiform.reporting._scores import difference, proportion
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+
+class Outline(HTMLParser):
+    """The ids, the headings, the number of pictures and the tags of a page; refuses what is not closed."""
+
+    EMPTY = ("meta", "link", "img", "br")
+
+    def __init__(self, page):
+        super().__init__()
+        self.ids, self.images, self.tags, self.text, self._open = [], [], set(), [], []
+        self.feed(page)
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        attributes = dict(attrs)
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        if tag == "img":
+            self.images.append(attributes)
+        assert not any(name.startswith("on") for name in attributes)
+        if tag not in self.EMPTY:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def words(page):
+    """What a reader sees, with single spaces."""
+    return " ".join(" ".join(Outline(page).text).split())
+
+
+@pytest.fixture(scope="module")
+def samples():
+    X, y = make_blobs(900, n_features=4, centers=3, cluster_std=3.5, random_state=0)
+    return X, np.array(["ash", "beech", "cedar"])[y]
+
+
+@pytest.fixture(scope="module")
+def loyal(samples):
+    return LoyaltyClassifier(random_state=0).fit(samples[0][:300], samples[1][:300])
+
+
+@pytest.fixture(scope="module")
+def page(loyal, samples):
+    return report(loyal, samples[0][300:], samples[1][300:], command="make trees & more", title="Trees <young>")
+
+
+def test_it_says_how_well_the_model_does(page, loyal, samples):
+    X, y = samples[0][300:], samples[1][300:]
+    accuracy = (loyal.predict(X) == y).mean()
+    assert page.figures["accuracy"] == accuracy
+    assert page.figures["n_samples"] == 600
+    assert set(page.figures["baselines"]) == {"majority class", "logistic regression", "random forest"}
+    text = words(page.html)
+    assert f"LoyaltyClassifier is right on {accuracy:.1%} of 600 samples" in text
+    assert "5-fold cross-validation within all of the samples of this report" in text
+    assert repr(page) == f"Report(accuracy={accuracy:.4f}, n_samples=600)"
+
+
+def test_every_section_is_there_with_its_pictures(page):
+    outline = Outline(page.html)
+    assert outline.ids == ["data", "results", "confusion", "trust", "doubts", "columns", "made"]
+    assert len(outline.images) == 2 + 3 + 1 + 1  # classes, results; a matrix a type; risk; loyalty
+    for image in outline.images:
+        assert image["src"].startswith("data:image/svg+xml;base64,")
+        assert image["alt"]
+    links = re.findall(r'href="#(\w+)"', page.html)
+    assert set(links) == set(outline.ids)
+
+
+def test_it_loads_nothing_from_anywhere(page):
+    assert "script" not in Outline(page.html).tags
+    addresses = re.findall(r'(?:src|href)="([^"]*)"', page.html)
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    assert "@import" not in page.html
+    assert "url(" not in page.html
+
+
+def test_loyalty_types_stand_beside_their_estimates(page, loyal, samples):
+    X, y = samples[0][300:], samples[1][300:]
+    kinds, right = loyal.predict_loyalty(X), loyal.predict(X) == y
+    text = words(page.html)
+    for level, expected in zip(loyal.levels_, loyal.loyalty_table_.accuracy, strict=True):
+        own = kinds == level
+        assert f"{level} {own.sum()} {own.mean():.1%}" in text
+        assert f"{right[own].mean():.1%} (" in text
+        assert f"{expected:.1%}" in text
+
+
+def test_least_sure_samples_and_surest_mistakes_are_those(page, loyal, samples):
+    X, y = samples[0][300:], samples[1][300:]
+    score, right = loyal.loyalty_score(X), loyal.predict(X) == y
+    least = np.argsort(score, kind="stable")[:8]
+    mistakes = [i for i in np.argsort(-score, kind="stable") if not right[i]][:8]
+    rows = [int(row) for row in re.findall(r'<td data-label="Row">(\d+)</td>', page.html)]
+    assert rows == [*least, *mistakes]
+
+
+def test_provenance(page):
+    text = words(page.html)
+    assert "make trees & more" in text
+    assert "LoyaltyClassifier(random_state=0)" in text.replace(" ", "")
+    assert f"scikit-learn {sys.modules['sklearn'].__version__}" in text
+    assert "multiform" in text
+
+
+@pytest.mark.parametrize(
+    ("wrap", "has_loyalty", "has_promise"),
+    [
+        (lambda X, y: QMSClassifier(random_state=0).fit(X, y), False, False),
+        (lambda X, y: QMSClassifierCV(cv=3, random_state=0).fit(X, y), False, False),
+        (lambda X, y: make_pipeline(SimpleImputer(), LoyaltyClassifier(cv=2, random_state=0)).fit(X, y), True, False),
+        (
+            lambda X, y: TriageClassifier(
+                make_pipeline(SimpleImputer(), LoyaltyClassifier(cv=2, random_state=0)),
+                target_accuracy=0.75,
+                random_state=0,
+            ).fit(X, y),
+            True,
+            True,
+        ),
+        (
+            lambda X, y: make_pipeline(
+                SimpleImputer(), TriageClassifier(QMSClassifier(random_state=0), target_accuracy=0.75, random_state=0)
+            ).fit(X, y),
+            False,
+            True,
+        ),
+        (lambda X, y: FrozenEstimator(LoyaltyClassifier(cv=2, random_state=0).fit(X, y)), True, False),
+        (lambda X, y: LogisticRegression().fit(X, y), False, False),
+        (lambda X, y: LinearSVC().fit(X, y), False, False),
+    ],
+)
+def test_any_model_is_asked_all_that_it_knows(samples, wrap, has_loyalty, has_promise):
+    X, y = samples
+    page = report(wrap(X[:600], y[:600]), X[600:], y[600:], baselines=False)
+    text = words(page.html)
+    assert ("Loyalty types" in text) == has_loyalty
+    assert ("The promise" in text) == has_promise
+    assert ("coverage" in page.figures) == has_promise
+    assert "How far to trust it" in text
+
+
+def test_a_model_that_only_answers(samples):
+    class Stubborn(DummyClassifier):
+        predict_proba = property()
+
+    X, y = samples
+    page = report(Stubborn().fit(X, y), X, y, baselines=False)
+    assert "How far to trust it" not in words(page.html)
+    assert "aurc" not in page.figures
+
+
+def test_the_promise_is_judged(samples):
+    X, y = samples
+    triage = TriageClassifier(LoyaltyClassifier(random_state=0), target_accuracy=0.75, random_state=0)
+    triage.fit(X[:600], y[:600])
+    accepted = ~triage.defer(X[600:])
+    right = triage.predict(X[600:])[accepted] == y[600:][accepted]
+    page = report(triage, X[600:], y[600:], baselines=False)
+    assert page.figures["coverage"] == accepted.mean()
+    assert page.figures["accepted_accuracy"] == right.mean()
+    text = words(page.html)
+    assert "With confidence 95%, at least 75.0% of the accepted answers are right (exact guarantee)" in text
+    assert "the promise is kept" in text
+    shuffled = np.random.default_rng(0).permutation(y[600:])
+    assert "the promise is not kept" in words(report(triage, X[600:], shuffled, baselines=False).html)
+
+
+@pytest.mark.filterwarnings("ignore::multiform.triage.TargetNotReachedWarning")
+def test_a_promise_that_accepts_nothing(samples):
+    X, y = samples
+    noise = np.random.default_rng(0).permutation(y)
+    triage = TriageClassifier(QMSClassifier(random_state=0), target_accuracy=0.9, random_state=0).fit(X, noise)
+    page = report(triage, X, noise, baselines=False)
+    assert "everything is deferred" in words(page.html)
+    assert page.figures["accepted_accuracy"] is None
+
+
+def test_baselines_on_training_data_see_that_alone(samples, loyal):
+    X, y = samples
+    page = report(loyal, X[300:], y[300:], X_train=X[:300], y_train=y[:300])
+    own = LogisticRegression(max_iter=1000)
+    scale = X[:300].mean(axis=0), X[:300].std(axis=0)
+    own.fit((X[:300] - scale[0]) / scale[1], y[:300])
+    expected = own.score((X[300:] - scale[0]) / scale[1], y[300:])
+    assert page.figures["baselines"]["logistic regression"] == pytest.approx(expected, abs=1e-9)
+    values, counts = np.unique(y[:300], return_counts=True)
+    majority = (y[300:] == values[counts.argmax()]).mean()
+    assert page.figures["baselines"]["majority class"] == pytest.approx(majority)
+    assert "Baselines were trained on the training data and judged on all of the samples" in words(page.html)
+
+
+def test_many_samples_are_thinned_for_the_baselines_and_it_says_so(monkeypatch):
+    monkeypatch.setattr("multiform.reporting._baselines.MOST_ROWS", 200)
+    X, y = make_blobs(350, n_features=2, centers=2, random_state=0)
+    found = compare(X, y, None, None, seed=0)
+    assert len(found.rows) == len(found.baselines[0].labels) == 200
+    assert "within 200 samples drawn at random from the samples of this report" in found.how
+
+
+def test_very_few_samples(blobs):
+    X, y = blobs
+    model = QMSClassifier(random_state=0).fit(X, y)
+    page = report(model, X[:3], y[:3])
+    assert page.figures["baselines"].keys() == {"majority class"}
+    assert report(model, X[:1], y[:1]).figures["n_samples"] == 1
+
+
+def test_frames_with_words_gaps_and_dates():
+    rng = np.random.default_rng(0)
+    n = 120
+    frame = pd.DataFrame(
+        {
+            "height": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)),
+            "kind": rng.choice(["a", "b", None], n),
+            "day": pd.date_range("2026-01-01", periods=n),
+            "flag": rng.random(n) < 0.5,
+            "whole": pd.array([None, *range(n - 1)], dtype="Int64"),
+        },
+        index=[f"patient {i}" for i in range(n)],
+    )
+    y = np.where(frame["kind"] == "a", "yes", "no")
+
+    class OnKind(DummyClassifier):
+        def predict_proba(self, X):
+            first = np.asarray(X["kind"] == "a", dtype=float)
+            return np.column_stack([1 - first, first]) * 0.8 + 0.1
+
+        def predict(self, X):
+            return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    pl = pytest.importorskip("polars")
+    for table in (frame, pl.from_pandas(frame.reset_index(drop=True))):
+        page = report(OnKind().fit(frame, y), table, y, baselines=False)
+        assert page.figures["accuracy"] == 1
+        text = words(page.html)
+        assert "kind text" in text
+        assert "2026-01-01 to 2026-04-30" in text
+    for other in compare(frame, y, frame, y, seed=0).baselines[1:]:  # they see the words
+        assert (other.labels == y).mean() > 0.9
+    kinds = {column.name: column.kind for column in columns_of(frame)}
+    assert kinds == {"height": "number", "kind": "text", "day": "date", "flag": "number", "whole": "number"}
+    assert "patient " in words(report(OnKind().fit(frame, y), frame, y, baselines=False).html)
+
+
+def test_sparse_data(samples):
+    X, y = scipy.sparse.csr_matrix(np.round(samples[0])), samples[1]
+    page = report(QMSClassifier(random_state=0).fit(X, y), X, y, baselines=False)
+    assert "X is sparse" in words(page.html)
+    for other in compare(X, y, X, y, seed=0).baselines[1:]:
+        assert (other.labels == y).mean() > 0.5
+
+
+HOSTILE = "<script>alert('x')</script>"
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """Everything that a table may hold and a page should not: markup, formulas, control and direction characters."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(90, 3)), columns=[HOSTILE, "{{ 7 * 7 }}", '"><img src=x onerror=alert(1)>'])
+    classes = np.array([HOSTILE, "$\\frac$ and $x_{$", "\x00\x1b[31m\u202eabc\ud800" + "long" * 60])
+    y = classes[(X.iloc[:, 0] > 0).astype(int) + (X.iloc[:, 1] > 0.5)]
+    model = LoyaltyClassifier(LogisticRegression(), cv=2).fit(X, y)
+    return report(model, X, y, X_train=X, y_train=y, title=HOSTILE, command=HOSTILE)
+
+
+def test_whatever_stands_in_the_data_is_escaped(hostile):
+    outline = Outline(hostile.html)
+    assert "script" not in outline.tags
+    assert not any("onerror" in image for image in outline.images)
+    assert hostile.html.count("<script") == 0
+    text = " ".join(outline.text)
+    assert HOSTILE in text
+    assert "{{ 7 * 7 }}" in text
+    for forbidden in ("\x00", "\x1b", "\u202e", "\ud800"):
+        assert forbidden not in hostile.html
+
+
+def test_it_is_saved_whole_or_not_at_all(page, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    assert page.save(str(path)) == path
+    assert path.read_text(encoding="utf-8") == page.html
+    monkeypatch.setattr("pathlib.Path.replace", _full)
+    with pytest.raises(OSError, match="no room"):
+        Report("other", page.figures).save(path)
+    assert path.read_text(encoding="utf-8") == page.html
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def _full(*_):
+    raise OSError("no room")
+
+
+def test_the_same_call_gives_the_same_page(loyal, samples):
+    pages = [report(loyal, samples[0][:100], samples[1][:100], baselines=False).html for _ in range(2)]
+    assert pages[0] == pages[1]
+
+
+def test_in_a_notebook_it_is_a_frame_of_its_own(page):
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert "<!doctype" not in shown
+
+
+def test_many_classes():
+    X, y = make_blobs(800, n_features=8, centers=40, random_state=0)
+    page = report(QMSClassifier(random_state=0).fit(X, y), X, y, baselines=False)
+    assert "The 30 of 40 classes that are recognised least" in words(page.html)
+
+
+def test_a_plan_is_shown_and_followed(tmp_path):
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, 200)
+    X = pd.DataFrame({name: ill + rng.normal(0, s, 200) for name, s in {"question": 0.6, "scan": 0.3}.items()})
+    planner = DiagnosisPlanner({"question": 1, "scan": 100}, cv=3, random_state=0).fit(X, ill)
+    model = QMSClassifier(random_state=0).fit(X, ill)
+    text = words(report(model, X, ill, plan=planner, baselines=False).html)
+    assert "What to measure" in text
+    assert f"expected to cost {planner.expected_cost_:.2f} a sample" in text
+    assert f"the mean bill is {planner.acquire(X).cost.mean():.2f}" in text
+    # A planner answers, too, and is its own plan.
+    assert "What to measure" in words(report(planner, X, ill, baselines=False).html)
+    # A report on other columns shows the plan without following it.
+    other = QMSClassifier(random_state=0).fit(X.rename(columns={"scan": "x"}), ill)
+    text = words(report(other, X.rename(columns={"scan": "x"}), ill, plan=planner, baselines=False).html)
+    assert "What to measure" in text
+    assert "the mean bill is" not in text
+
+
+def test_a_table_model_names_samples_by_their_identifier():
+    pl = pytest.importorskip("polars")
+    from multiform.tables import TableClassifier
+
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"number": [f"P-{i:04d}" for i in range(120)], "height": rng.normal(size=120)})
+    y = np.where(table["height"].to_numpy() + rng.normal(size=120) > 0, "tall", "short")
+    model = TableClassifier(LoyaltyClassifier(cv=2, random_state=0), identifiers=["number"]).fit(table, y)
+    page = report(model, table, y, baselines=False)
+    text = words(page.html)
+    assert re.search(r"P-\d{4}", text)
+    assert "What the model makes of it" in text
+    assert "Loyalty types" in text
+
+
+def test_labels_of_another_type_are_the_same_labels(blobs):
+    X, y = blobs
+    model = QMSClassifier(random_state=0).fit(X, y)
+    assert report(model, X, y.astype(float), baselines=False).figures["accuracy"] == model.score(X, y)
+
+
+def test_a_class_that_the_model_does_not_know_is_an_error_of_its(blobs):
+    X, y = blobs
+    model = QMSClassifier(random_state=0).fit(X[y < 2], y[y < 2])
+    page = report(model, X, y, baselines=False)
+    assert page.figures["accuracy"] == (model.predict(X) == y).mean()
+    assert "log_loss" not in page.figures or page.figures["log_loss"] > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y": [0, 1]}, r"y of report must hold one label a sample, 300; got the shape \(2,\)"),
+        ({"y": ["a"] * 300}, "None of the labels given to report is a class of the model: the labels are"),
+        ({"X_train": [[0]]}, "X_train and y_train of report must be given together; got only X_train"),
+        ({"target_accuracy": 1.5}, "target_accuracy of report must be between 0 and 1, both excluded; got 1.5"),
+    ],
+)
+def test_what_is_wrong_gets_a_sentence(blobs, change, message):
+    X, y = blobs
+    model = QMSClassifier(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        report(model, **({"X": X, "y": y} | change))
+
+
+def test_no_sample_at_all(blobs):
+    X, y = blobs
+    with pytest.raises(ValueError, match="report needs at least one labelled sample; got none"):
+        ask(QMSClassifier(random_state=0).fit(X, y), X[:0], y[:0])
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_without_its_extra_a_sentence_says_what_to_install(blobs, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    model = QMSClassifier(random_state=0).fit(*blobs)
+    with pytest.raises(
+        ImportError, match=rf'report needs {package}; install it with pip install "multiform\[report\]"'
+    ):
+        report(model, *blobs)
+
+
+def test_it_is_reached_from_the_package():
+    assert multiform.report is report
+    with pytest.raises(AttributeError, match="no attribute 'reports'"):
+        _ = multiform.reports
+
+
+def test_intervals():
+    """Wilson's formula, and the paired difference, restated."""
+    n, k, z = 50, 45, 1.959964
+    share = k / n
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    found = proportion(k, n)
+    assert (found.value, found.low, found.high) == pytest.approx((0.9, middle - half, middle + half), abs=1e-6)
+    right, other = np.array([1, 1, 0, 1]), np.array([1, 0, 0, 0])
+    gained = difference(right, other)
+    assert gained.value == 0.5
+    assert gained.high - gained.value == pytest.approx(1.96 * 0.5 / 2)
+
+
+def test_a_picture_of_digits_is_not_too_large():
+    X, y = load_digits(return_X_y=True)
+    page = report(QMSClassifier(random_state=0).fit(X, y), X, y, baselines=False)
+    assert len(page.html) < 400_000

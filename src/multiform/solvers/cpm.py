@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiform.runtime import kernel_name
+from multiform.solvers.placement import works_on_gpu
 from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem, TrainingState
 
 __all__ = ["CpmSolver"]
@@ -66,6 +67,10 @@ class CpmSolver:
         return replace(self, synchronous=False, frozen_own=False, slack=0.0, revisit=1.0, max_entries=0, ramp=1)
 
     def begin(self, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> TrainingState:
+        if works_on_gpu(problem, batch, self):
+            from multiform.solvers.cuda import begin_cpm
+
+            return begin_cpm(self, problem, batch)
         if kernel_name() == "reference":
             from multiform.solvers.reference import ReferenceCpm
 

@@ -9,18 +9,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from multiform.solvers.cuda.adam import CudaAdamState
+from multiform.solvers.cuda.cpm import CudaCpmState
 from multiform.solvers.cuda.device import cuda_is_there, open_device
 from multiform.solvers.cuda.storage import place
 from multiform.solvers.cuda.values import device_member_values
 
 if TYPE_CHECKING:
     from multiform.solvers.adam import AdamSolver, Moments
+    from multiform.solvers.cpm import CpmSolver
     from multiform.solvers.problem import ModelBatch, TrainingProblem, TrainingState
 
-__all__ = ["begin_adam", "cuda_is_there", "device_member_values", "open_device", "place"]
+__all__ = ["begin_adam", "begin_cpm", "cuda_is_there", "device_member_values", "open_device", "place"]
 
 
 def begin_adam(
     solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, moments: Sequence[Moments] | None
 ) -> TrainingState:
     return CudaAdamState(solver, problem, batch, problem.device_rows, moments)
+
+
+def begin_cpm(solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch) -> TrainingState:
+    return CudaCpmState(solver, problem, batch, problem.device_rows)

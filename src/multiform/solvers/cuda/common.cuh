@@ -12,6 +12,7 @@
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL extern "C" __global__ void
 #define THREADS(most) __launch_bounds__(most)
+#define CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
 
 using int64 = long long;
 using uint64 = unsigned long long;

@@ -78,18 +78,21 @@ class Program:
         The file, and the structure in it that its kernels take.
     stored_bytes : {1, 2, 4}
     n_components : int
-    **fields : arrays on the device, integers, floats or None
+    **defines : int
+        What else the source is compiled for.
     """
 
-    def __init__(self, device: Device, source: str, structure: str, stored_bytes: int, n_components: int) -> None:
+    def __init__(
+        self, device: Device, source: str, structure: str, stored_bytes: int, n_components: int, **defines: int
+    ) -> None:
         self.piece = 8 * min(4, -(-n_components // 8))
         self.pieces = -(-n_components // self.piece)
         self._device, self._layout = device, argument_layout(source, structure)
-        split = int(split_products())
-        self._compiled = device.compiled(source, {"STORED": stored_bytes, "TILES": self.piece // 8, "SPLIT": split})
+        defines |= {"STORED": stored_bytes, "TILES": self.piece // 8, "SPLIT": int(split_products())}
+        self._compiled = device.compiled(source, defines)
 
     def arguments(self, **fields: Any) -> Array:
-        """The structure, filled; every field must be given."""
+        """The structure, filled with arrays on the device (None is a null pointer) and numbers; no field is left out."""
         names = self._layout.dtype.names or ()
         if set(names) != set(fields):
             raise TypeError(f"these fields differ: {sorted(set(names) ^ set(fields))}")

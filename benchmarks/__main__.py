@@ -9,6 +9,7 @@ COMMANDS = {
     "uci": "a folder of small sets: 3-fold accuracy, mean rank and wins, us and the peers",
     "scaling": "growth of the fit time with n, p, q and m; threads; batches; small fits; memory",
     "predict": "predict of 10,000 x 784 against the bare matrix product and the peers",
+    "cpm": "row-synchronous CPM against the literal one at equal work, on a folder of small sets",
     "geometry": "the cost of the geometry's constructions",
     "loyalty": "the paper's Tables of 4.4 beside ours, and the same coverage against the peers",
     "triage": "how often triage's promise is broken, and what it covers",

@@ -46,6 +46,7 @@ __all__ = [
     "check_parity",
     "check_same_bits",
     "exact_loss",
+    "loss_at_equal_work",
     "sample_batch",
     "sample_problem",
 ]
@@ -202,6 +203,23 @@ def exact_loss(problem: TrainingProblem, batch: ModelBatch, weights: npt.NDArray
     ratio = np.maximum(batch.alpha, np.take_along_axis(f, problem.target[:, None], axis=1) / f)
     ratio[np.arange(len(f)), problem.target] = 0
     return float(weight @ ratio.sum(axis=1))
+
+
+def loss_at_equal_work(problem: TrainingProblem, batch: ModelBatch, solver: CpmSolver, work: int) -> float:
+    """The exact loss after the last sweep of CPM that stays within the work, in samples looked at.
+
+    There must be room for one sweep.
+    """
+    losses: list[float] = []
+
+    def record(state: Any) -> bool:
+        within = bool(state.looked <= work)
+        if within:
+            losses.append(exact_loss(problem, batch, state.weights[0]))
+        return not within
+
+    solve(problem, batch, replace(solver, n_passes=10_000), n_jobs=1, after_pass=record)
+    return losses[-1]
 
 
 # --------------------------------------------------------------------------------------------------------- checks

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_breast_cancer, load_wine, make_classification
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_classification
 
 from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem, solve
-from multiform.testing import CpuEngine, exact_loss, sample_batch, sample_problem
+from multiform.testing import CpuEngine, exact_loss, loss_at_equal_work, sample_batch, sample_problem
 
 
 def standardised(X, y):
@@ -21,23 +21,6 @@ def plain_batch(problem, seed=0, q=8):
     return ModelBatch(q, 0.5, ones, np.zeros(1, np.float32), np.array([seed], np.uint64))
 
 
-def loss_at_equal_work(problem, batch, solver, work):
-    """The exact loss of the last sweep that stays within the work: points tried x samples looked at for each.
-
-    A point of a capped sweep looks at max_entries samples on average; the sample that fills a sweep may bring m more.
-    """
-    looked = solver.max_entries + problem.n_classes if solver.max_entries else len(problem.target)
-    losses = []
-
-    def record(state):
-        if state.tried * looked <= work:
-            losses.append(exact_loss(problem, batch, state.weights[0]))
-        return state.tried * looked > work
-
-    solve(problem, batch, replace(solver, n_passes=1000), n_jobs=1, after_pass=record)
-    return losses[-1]
-
-
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_fast_cpm_ends_below_the_literal_one_at_equal_work(seed):
     """Many samples that overlap: the capped, active, row-synchronous sweeps are worth more than what they leave out."""
@@ -46,20 +29,39 @@ def test_fast_cpm_ends_below_the_literal_one_at_equal_work(seed):
     batch = plain_batch(problem, seed)
     for n_sweeps in (1, 4):
         literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
-        fast = loss_at_equal_work(problem, batch, CpmSolver(1), literal.tried * len(y))
+        fast = loss_at_equal_work(problem, batch, CpmSolver(1), literal.looked)
         assert fast < exact_loss(problem, batch, literal.weights[0])
 
 
-@pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
-def test_fast_cpm_starts_faster_on_small_data(load):
+def test_fast_cpm_starts_faster_on_small_data():
     """At the work of one literal sweep, less than two thirds of its excess over the floor (m - 1) alpha is left."""
-    problem = standardised(*load(return_X_y=True))
+    problem = standardised(*load_breast_cancer(return_X_y=True))
     batch, n = plain_batch(problem), len(problem.target)
     solver = CpmSolver(1, step=0.3, largest=2.0, slack=0.8, max_entries=n // 4, ramp=1)
     literal = solve(problem, batch, solver.literal(), n_jobs=1)
-    fast = loss_at_equal_work(problem, batch, solver, literal.tried * n)
+    fast = loss_at_equal_work(problem, batch, solver, literal.looked)
     floor = n * (problem.n_classes - 1) * 0.5
     assert fast - floor < 0.67 * (exact_loss(problem, batch, literal.weights[0]) - floor)
+
+
+@pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
+@pytest.mark.parametrize("n_sweeps", [3, 10])
+def test_row_synchronous_cpm_over_active_samples_ends_below_the_literal_one(load, n_sweeps):
+    """At equal work, on real sets. `python -m benchmarks cpm` has many more."""
+    problem = standardised(*load(return_X_y=True))
+    batch = plain_batch(problem)
+    literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
+    synchronous = replace(CpmSolver(1).literal(), synchronous=True, slack=0.8)
+    after = loss_at_equal_work(problem, batch, synchronous, literal.looked)
+    assert after < exact_loss(problem, batch, literal.weights[0])
+
+
+def test_work_counts_every_sample_of_every_point():
+    """All columns are dense here, so a literal point looks at all samples (padded to whole vectors) of its class."""
+    problem = standardised(*load_wine(return_X_y=True))
+    state = solve(problem, plain_batch(problem), CpmSolver(2).literal(), n_jobs=1)
+    n = len(problem.target)
+    assert n * state.tried <= state.looked <= (n + 2 * 16) * state.tried
 
 
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from multiform.solvers.cuda.adam import CudaAdamState
 from multiform.solvers.cuda.cpm import CudaCpmState
-from multiform.solvers.cuda.device import cuda_is_there, open_device
+from multiform.solvers.cuda.device import cuda_is_there, open_device, small_wanted
+from multiform.solvers.cuda.small_adam import CudaSmallAdamState, fits_in_a_block
 from multiform.solvers.cuda.storage import place
 from multiform.solvers.cuda.values import device_member_values
 
@@ -25,7 +26,10 @@ __all__ = ["begin_adam", "begin_cpm", "cuda_is_there", "device_member_values", "
 def begin_adam(
     solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, moments: Sequence[Moments] | None
 ) -> TrainingState:
-    return CudaAdamState(solver, problem, batch, problem.device_rows, moments)
+    rows = problem.device_rows
+    small = fits_in_a_block(solver, problem, batch, rows) and small_wanted()
+    state = CudaSmallAdamState if small else CudaAdamState
+    return state(solver, problem, batch, rows, moments)
 
 
 def begin_cpm(solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch) -> TrainingState:

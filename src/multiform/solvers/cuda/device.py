@@ -21,6 +21,7 @@ Grid = tuple[int, int, int]
 BUDGET = "MULTIFORM_GPU_MEMORY"
 PRECISION = "MULTIFORM_GPU_PRECISION"
 CLUSTERS = "MULTIFORM_GPU_CLUSTERS"
+SMALL = "MULTIFORM_GPU_SMALL"
 MEMORY_SHARE = 0.9  # of what is free; the driver and the compiler's own modules want the rest
 
 
@@ -121,9 +122,18 @@ def split_products() -> bool:
 
 def clusters_wanted() -> bool:
     """Whether CPM may use thread-block clusters where the GPU has them: ``MULTIFORM_GPU_CLUSTERS``, 1 or 0."""
-    name = os.environ.get(CLUSTERS, "1")
+    return _switch(CLUSTERS)
+
+
+def small_wanted() -> bool:
+    """Whether small members may be trained by one thread block each: ``MULTIFORM_GPU_SMALL``, 1 or 0."""
+    return _switch(SMALL)
+
+
+def _switch(variable: str) -> bool:
+    name = os.environ.get(variable, "1")
     if name not in ("0", "1"):
-        raise ValueError(f"{CLUSTERS} must be 0 or 1; got {name!r}.")
+        raise ValueError(f"{variable} must be 0 or 1; got {name!r}.")
     return name == "1"
 
 

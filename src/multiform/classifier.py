@@ -14,14 +14,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from multiform.calibration import fit_temperature, log_scores, probabilities
 from multiform.compat import CallbackSupportMixin
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
 from multiform.evaluation import member_values_in_user_units
 from multiform.holdout import Mask, all_but, masked_weights, training_masks, unseen_temperature, validation_split
-from multiform.inputs import ACCEPTED, TrainingInput, prepare, read_with
+from multiform.inputs import TrainingInput, check_input, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
 from multiform.monitor import Monitor, Validation
 from multiform.runtime import effective_threads, single_threaded_blas
@@ -521,7 +521,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     ) -> tuple[npt.NDArray[np.intp] | None, Validation | None]:
         """Samples that the model must not see, and the validation set, where there is one."""
         if X_val is not None:
-            X_val, y_val = validate_data(self, X_val, y_val, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+            X_val, y_val = check_input(self, X_val, y_val)
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val of QMSClassifier holds a class that y does not have.")
             held_target = np.searchsorted(classes, y_val).astype(np.int32)
@@ -579,7 +579,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         float64 input is evaluated in float64, float32, uint8 and sparse input in float32.
         """
         check_is_fitted(self, "components_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+        X = check_input(self, X)
         return member_values_in_user_units(X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs)
 
     def predict(self, X: Any) -> Array:

@@ -12,12 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from multiform.calibration import fit_temperature, log_scores, probabilities
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
 from multiform.encodings import Encodings
-from multiform.inputs import ACCEPTED, content_folds, prepare, read_with
+from multiform.inputs import check_input, content_folds, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
 from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
 
@@ -236,7 +236,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+        X = check_input(self, X)
         data = read_with(self._encodings.transform(X), self._center, self._scale)
         m = len(self.classes_)
         scores = np.zeros((X.shape[0], m))

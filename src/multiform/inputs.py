@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
+from sklearn.utils.validation import validate_data
 
 from multiform.runtime import effective_threads
 from multiform.solvers.problem import Floats, core_rows
 
-__all__ = ["ACCEPTED", "TrainingInput", "as_rows", "content_folds", "prepare", "read_with", "row_keys"]
+__all__ = ["TrainingInput", "as_rows", "check_input", "content_folds", "prepare", "read_with", "row_keys"]
 
 Doubles = npt.NDArray[np.float64]
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
@@ -32,6 +33,21 @@ class TrainingInput:
     read_scale: Floats
     center: Doubles  # the same in the user's units
     scale: Doubles
+
+
+def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = False) -> Any:
+    """X, or X and y, as `validate_data` returns them; text in X gets a sentence that says what to do."""
+    try:
+        return validate_data(estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset)
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        text = str(error).partition("float: ")[2].removeprefix("np.str_(").removesuffix(")")
+        raise ValueError(
+            f"X of {type(estimator).__name__} must hold numbers, but has the text {text}. Turn text columns into "
+            "numbers first, e.g. with scikit-learn's OneHotEncoder in a ColumnTransformer, or give the table as it is "
+            "to multiform.tables.TableClassifier."
+        ) from error
 
 
 def as_rows(X: Any) -> Any | None:

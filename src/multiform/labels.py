@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
-from multiform.inputs import ACCEPTED
+from multiform.inputs import check_input
 
 __all__ = ["check_training_data", "class_weights_of", "of_mean_one"]
 
@@ -22,7 +22,7 @@ def check_training_data(
 ) -> tuple[Any, npt.NDArray[np.int32], Array, Array | None]:
     """Checked X, class indices, classes and weights, without the samples of weight 0."""
     name = type(estimator).__name__
-    X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset)
+    X, y = check_input(estimator, X, y, reset=reset)
     check_classification_targets(y)
     weight = None
     if sample_weight is not None:

@@ -3,10 +3,11 @@
 import copy
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from multiform import QMSClassifier
+from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [3.0, 2.0], [0.5, 0.5], [2.5, 2.5]])
 Y = np.array([0, 0, 1, 1, 0, 1])
@@ -147,3 +148,13 @@ def test_an_error_in_the_middle_of_a_fit_changes_nothing(monkeypatch):
         model.fit(np.hstack([X, X]), np.array(list("aabbab")))
     assert_same_state(before, fitted_state(model))
     np.testing.assert_array_equal(model.predict(X), Y)
+
+
+@pytest.mark.parametrize("build", [QMSClassifier, QMSClassifierCV, LoyaltyClassifier])
+def test_text_in_x_is_said_with_what_to_do(build):
+    X = pd.DataFrame({"age": [30.0, 40.0, 50.0, 60.0], "town": ["Oslo", "Bergen", "Oslo", "Bergen"]})
+    with pytest.raises(ValueError, match=r"must hold numbers, but has the text 'Oslo'.*OneHotEncoder.*TableClassifier"):
+        build().fit(X, [0, 1, 0, 1])
+    fitted = QMSClassifier().fit([[0.0, 1.0], [1.0, 0.0]] * 4, [0, 1] * 4)
+    with pytest.raises(ValueError, match="must hold numbers, but has the text 'a'"):
+        fitted.predict(np.array([["a", "b"]]))

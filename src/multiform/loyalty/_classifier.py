@@ -12,11 +12,11 @@ from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexabl
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
 from multiform.calibration import fit_temperature
 from multiform.classifier import QMSClassifier
-from multiform.inputs import ACCEPTED
+from multiform.inputs import check_input
 from multiform.labels import check_training_data
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
@@ -344,7 +344,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _verdict(self, X: Any) -> Verdict:
         check_is_fitted(self, "classes_")
         if isinstance(self.estimator_, QMSClassifier):
-            X = validate_data(self, X, accept_sparse="csr", dtype=ACCEPTED, reset=False)
+            X = check_input(self, X)
         verdict: Verdict = self._committee.verdict(X)
         return verdict
 

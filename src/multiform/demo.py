@@ -197,7 +197,7 @@ def diagnose(echo: Callable[[str], None]) -> dict[str, Any]:
     echo(f"mean bill {bought.cost.mean():.2f} of {planner.panel_cost_:.2f} for all tests ({bought.cost_share:.0%})")
     echo(f"accuracy {right.mean():.2%}; with all tests {right_with_all.mean():.2%}")
     patient = int(np.argmin(np.abs(bought.cost - np.median(bought.cost))))
-    echo(f"\nthe bill of one patient, who has {heart.target_names[y_new[patient]]} heart disease\n")
+    echo(f"\nthe bill of one patient (heart disease: {heart.target_names[y_new[patient]]})\n")
     echo(bought.bill(patient))
     return {
         "order": planner.order_,

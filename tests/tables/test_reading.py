@@ -1,0 +1,223 @@
+"""Files in, frames out: formats, patterns, standard input; and what is wrong, with its line."""
+
+import gzip
+import io
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiform.tables import TableError, _delimited, batches, read, sources
+
+FRAME = pl.DataFrame({"a": ["1", "2", None], "b": ["x", "y, z", 'say "hi"'], "c": ["1.5", "", "line\nbreak"]})
+
+
+def rows(frame):
+    return [tuple(cell or None for cell in row) for row in frame.rows()]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "csv.gz", "parquet", "arrow"])
+def test_every_format_has_the_same_rows(suffix, tmp_path):
+    path = tmp_path / f"table.{suffix}"
+    match suffix:
+        case "csv":
+            FRAME.write_csv(path)
+        case "tsv":
+            FRAME.write_csv(path, separator="\t")
+        case "csv.gz":
+            path.write_bytes(gzip.compress(FRAME.write_csv().encode()))
+        case "parquet":
+            FRAME.write_parquet(path)
+        case "arrow":
+            FRAME.write_ipc(path)
+    found = read(sources([path]))
+    assert found.columns == FRAME.columns
+    assert rows(found) == rows(FRAME)
+
+
+def test_npz(tmp_path):
+    X, y = np.arange(6.0).reshape(3, 2), np.array(["a", "b", "a"])
+    np.savez(tmp_path / "plain.npz", X=X, y=y)
+    found = read(sources([tmp_path / "plain.npz"]))
+    assert found.columns == ["x0", "x1", "y"]
+    assert found["x1"].to_list() == [1.0, 3.0, 5.0]
+    np.savez(tmp_path / "named.npz", X=X, feature_names=["p", "q"], y=y, junk=np.zeros((5, 5)))
+    assert read(sources([tmp_path / "named.npz"])).columns == ["p", "q", "y"]
+    np.savez(tmp_path / "columns.npz", first=X[:, 0], second=y)
+    assert read(sources([tmp_path / "columns.npz"])).columns == ["first", "second"]
+    np.savez(tmp_path / "objects.npz", X=np.array([object()]))
+    np.savez(tmp_path / "short.npz", X=X, y=y[:2])
+    np.savez(tmp_path / "names.npz", X=X, feature_names=["p"])
+    np.savez(tmp_path / "cube.npz", X=np.zeros((2, 2, 2)))
+    (tmp_path / "text.npz").write_text("no archive")
+    for name, match in {
+        "objects": "cannot be read as npz",
+        "short": r"'y' of shape \(2,\) is not a column of 3 rows",
+        "names": "X has 2 columns, and there are 1 names",
+        "cube": "X must have two dimensions; it has 3",
+        "text": "cannot be read as npz",
+    }.items():
+        with pytest.raises(TableError, match=match):
+            read(sources([tmp_path / f"{name}.npz"]))
+
+
+def test_patterns_and_several_files_are_one_table(tmp_path):
+    for part in ("b", "a", "c"):
+        (tmp_path / f"part-{part}.csv").write_text(f"name,n\n{part},1\n")
+    assert read(sources([tmp_path / "part-*.csv"]))["name"].to_list() == ["a", "b", "c"]
+    given = [tmp_path / "part-c.csv", tmp_path / "part-[ab].csv"]
+    assert read(sources(given))["name"].to_list() == ["c", "a", "b"]
+    (tmp_path / "part-d.csv").write_text("n,name\n2,d\n")  # another order of columns is fine
+    assert read(sources([tmp_path / "part-*.csv"])).rows()[-1] == ("d", "2")
+    (tmp_path / "part-e.csv").write_text("name,m\ne,1\n")
+    with pytest.raises(TableError, match=r"part-e\.csv has no column 'n', which .*part-a\.csv has"):
+        read(sources([tmp_path / "part-*.csv"]))
+    (tmp_path / "part-e.csv").write_text("name,n,m\ne,1,2\n")
+    with pytest.raises(TableError, match=r"part-e\.csv has a column 'm', which .*part-a\.csv has not"):
+        read(sources([tmp_path / "part-*.csv"]))
+
+
+def test_a_file_whose_name_looks_like_a_pattern(tmp_path):
+    for suffix, write in (("csv", FRAME.write_csv), ("parquet", FRAME.write_parquet)):
+        write(tmp_path / f"table[1].{suffix}")
+        assert len(read(sources([tmp_path / f"table[1].{suffix}"]))) == 3
+
+
+def test_standard_input(monkeypatch):
+    for content, format in ((b"a,b\n1,2\n", None), (b"a\tb\n1\t2\n", "tsv"), (gzip.compress(b"a,b\n1,2\n"), None)):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))
+        assert read(sources(["-"], format)).rows() == [("1", "2")]
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_separators_are_recognised(separator, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("\ufeff" + separator.join(["a", "b", "c"]) + "\n" + separator.join(["1", "2", "3"]) + "\r\n")
+    assert read(sources([path])).rows() == [("1", "2", "3")]
+
+
+def refusal(text, tmp_path, name="table.csv"):
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(TableError) as caught:
+        read(sources([path]))
+    sentence = str(caught.value)
+    assert str(path) in sentence
+    assert "\n" not in sentence
+    return sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ["is empty"]),
+        ("\n\n", ["is empty"]),
+        ("a,b\n", ["no rows"]),
+        ("a,b\n1,2\n3,4,5\n", ["line 3", "column 3", "3 cells", "names 2 columns"]),
+        ("a,b,c\n1,2,3\n4\n", ["line 3", "column 'b'", "1 cell,", "names 3 columns"]),
+        ('a,b\n"x\ny",2\n3,4\n5\n', ["line 5", "column 'b'"]),
+        ('a,b\n1,2\n"3,4\n5,6\n', ["line 3", "never closed"]),
+        (b"a,b\n1,2\n\xff,3\n", ["line 3", "not UTF-8"]),
+        ("a,b,a\n1,2,3\n", ["line 1", "column 3", "'a' comes twice"]),
+        (b"\x00\x01\x02\n", ["zero bytes"]),
+        (gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-20], ["is damaged"]),
+    ],
+)
+def test_what_is_wrong_and_where(text, words, tmp_path):
+    sentence = refusal(text, tmp_path)
+    for word in words:
+        assert word in sentence, sentence
+
+
+def test_damaged_binary_files(tmp_path):
+    for suffix in ("parquet", "arrow"):
+        assert f"cannot be read as {suffix}" in refusal(b"not that", tmp_path, f"table.{suffix}")
+
+
+def test_what_is_not_there(tmp_path):
+    with pytest.raises(TableError, match=r"There is no file .*missing\.csv"):
+        sources([tmp_path / "missing.csv"])
+    with pytest.raises(TableError, match=r"No file matches .*\*\.csv"):
+        sources([tmp_path / "*.csv"])
+    (tmp_path / "table.xls").write_text("")
+    with pytest.raises(TableError, match="the name does not say what is in it"):
+        sources([tmp_path / "table.xls"])
+    assert sources([tmp_path / "table.xls"], "csv")[0].format == "csv"
+    with pytest.raises(TableError, match="is a folder; give its files"):
+        sources([tmp_path])
+    with pytest.raises(TableError, match="format must be one of csv, tsv, parquet, arrow, npz; got 'xml'"):
+        sources(["-"], "xml")
+
+
+def test_stray_quotation_marks_are_read_as_they_stand(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text('size,price\n5" pipe,3\n2" tap,4\n7" hose,5\n')
+    assert read(sources([path]))["size"].to_list() == ['5" pipe', '2" tap', '7" hose']
+
+
+cells = st.text(st.characters(codec="utf-8", exclude_characters="\r\x00"), max_size=6)
+
+
+@given(
+    table=st.lists(st.tuples(cells, cells, cells.map(lambda text: text or "-")), min_size=1, max_size=20),
+    block=st.integers(1, 200),
+)
+def test_blocks_never_cut_a_record(table, block, tmp_path_factory):
+    path = tmp_path_factory.mktemp("blocks") / "table.csv"
+    frame = pl.DataFrame(table, schema=["a", "b", "c"], orient="row")
+    frame.write_csv(path, quote_style="always")
+    before = _delimited.BLOCK_BYTES
+    try:
+        _delimited.BLOCK_BYTES = block
+        found = read(sources([path]))
+    finally:
+        _delimited.BLOCK_BYTES = before
+    assert rows(found) == rows(frame)
+
+
+def test_batches_come_in_order_and_know_their_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(_delimited, "BLOCK_BYTES", 64)
+    path = tmp_path / "table.csv"
+    path.write_text("n,text\n" + "".join(f'{n},"two\nlines"\n' for n in range(50)))
+    found = list(batches(sources([path])))
+    assert len(found) > 5
+    for batch in found:
+        assert batch.first_line == 2 + 2 * int(batch.frame["n"][0])
+    assert [int(n) for batch in found for n in batch.frame["n"]] == list(range(50))
+    shares = [batch.share for batch in found]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_parquet_comes_in_slices(tmp_path):
+    path = tmp_path / "table.parquet"
+    pl.DataFrame({"n": range(25)}).write_parquet(path)
+    found = list(batches(sources([path]), rows=10))
+    assert [len(batch.frame) for batch in found] == [10, 10, 5]
+    assert [batch.first_line for batch in found] == [1, 11, 21]
+
+
+damage = st.lists(st.tuples(st.integers(0, 10_000), st.binary(max_size=8)), min_size=1, max_size=5)
+
+
+@settings(max_examples=150)
+@given(damage=damage, cut=st.integers(0, 400))
+def test_damaged_text_gives_a_frame_or_a_sentence(damage, cut, tmp_path_factory):
+    content = bytearray('name,size,"a, b"\n' + "".join(f'"p{n}",{n}.5,"x ""{n}"""\n' for n in range(20)), "utf-8")
+    for at, piece in damage:
+        at %= len(content) + 1
+        content[at : at + len(piece)] = piece
+    path = tmp_path_factory.mktemp("damaged") / "table.csv"
+    path.write_bytes(bytes(content[: len(content) - cut]))
+    try:
+        frame = read(sources([path]))
+    except TableError as error:
+        sentence = str(error)
+    else:
+        sentence = ""
+        assert len(frame) > 0
+        assert all(dtype == pl.String for dtype in frame.dtypes)
+    assert "\n" not in sentence

@@ -1,0 +1,202 @@
+"""What a column is taken for, and the numbers that it becomes."""
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiform.tables import Category, Code, Date, Number, TableError, Text, decide
+
+
+def column(values, name="column"):
+    return pl.Series(name, values, strict=False)
+
+
+WORDS = ("the", "patient", "came", "late", "and", "felt", "well", "again", "after", "some", "days", "of", "rest")
+
+
+def texts(n):
+    random = np.random.default_rng(0)
+    return [" ".join(random.choice(WORDS, 6)) for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("values", "role"),
+    [
+        (["1.5", "2", "", "1e3"], "number"),
+        ([1.5, 2.0, None], "number"),
+        (["1,5", "2", "-3,25"], "number"),
+        ([f"{n}.25" for n in range(100)], "number"),
+        ([str(n % 7) for n in range(100)], "code"),
+        ([n % 3 for n in range(50)], "code"),
+        (["0", "1"] * 20, "number"),
+        ([f"{n * n + 7}" for n in range(100)], "number"),  # distinct, but not evenly spaced, and no id by name
+        ([str(n) for n in range(100)], "identifier"),
+        ([str(5 * n) for n in range(100)], "identifier"),
+        ([str(612345678 + 7919 * n * n) for n in range(100)], "identifier"),
+        ([f"AB-{n:04d}" for n in range(100)], "identifier"),
+        (["0012", "0345", "0012", "9999"] * 5, "category"),
+        (["red", "green", None, "red"], "category"),
+        ([True, False, None], "category"),
+        (["2024-01-31", "2023-12-01", ""], "date"),
+        (["31.01.2024", "01.12.2023"], "date"),
+        (["2024-01-31 10:00:00", "2023-12-01 11:30:00"], "date"),
+        ([datetime.date(2024, 1, 31), None], "date"),
+        ([datetime.datetime(2024, 1, 31, 12), None], "date"),
+        (texts(200), "text"),
+        (["same"] * 9, "constant"),
+        ([None] * 9, "constant"),
+        (["NA", "", "?"], "constant"),
+        (["present", None, None], "category"),  # whether it is there says something
+        ([[1, 2], [3]], "dropped"),
+    ],
+)
+def test_roles(values, role):
+    assert decide(column(values)).role == role
+
+
+@pytest.mark.parametrize(
+    ("name", "role"),
+    [
+        ("patient_id", "identifier"),
+        ("PatientID", "identifier"),
+        ("No", "identifier"),
+        ("humid", "number"),
+        ("paid", "number"),
+    ],
+)
+def test_an_identifier_by_name(name, role):
+    values = [str(n * n + 7) for n in range(100)]
+    assert decide(column(values, name)).role == role
+
+
+def test_the_user_knows_better():
+    codes = column([str(n % 7) for n in range(100)])
+    assert decide(codes, "category").values == tuple("0123456")
+    assert isinstance(decide(codes, "number"), Number)
+    assert isinstance(decide(codes, "text"), Text)
+    assert decide(codes, "drop").role == "dropped"
+    assert decide(codes, "identifier").feature_names() == []
+    assert isinstance(decide(column(["2024-01-01", "2024-01-02"]), "date"), Date)
+    with pytest.raises(TableError, match=r"'column' was to be read as a number, and row 2 holds 'b'"):
+        decide(column(["1", "b"]), "number")
+    with pytest.raises(TableError, match="every cell is empty"):
+        decide(column(["", None]), "number")
+    with pytest.raises(TableError, match="to be read as a date, and no format reads all of it"):
+        decide(codes, "date")
+    with pytest.raises(TableError, match=r"must be one of number, category, .*; got 'colour'"):
+        decide(codes, "colour")
+
+
+@given(values=st.lists(st.none() | st.floats(-1e6, 1e6), min_size=1).filter(lambda v: set(v) != {None}))
+def test_numbers(values):
+    number = decide(column([None if v is None else repr(v) for v in values]), "number")
+    # The definition: the value, or the median of the training values; and whether it is missing.
+    present = sorted(v for v in values if v is not None)
+    half = len(present) // 2
+    median = present[half] if len(present) % 2 else (present[half - 1] + present[half]) / 2
+    encoded = number.encode(column([None if v is None else repr(v) for v in values]))
+    assert encoded.n_missing == values.count(None)
+    for row, value in zip(encoded.values, values, strict=True):
+        assert row[0] == pytest.approx(median if value is None else value)
+        if None in values:
+            assert row[1] == (value is None)
+    assert encoded.values.shape == (len(values), 1 + (None in values))
+
+
+def test_what_a_number_column_makes_of_strange_cells():
+    number = decide(column(["1", "2", "4"]))
+    found = number.encode(column(["3", "oops", None, "inf", " 5 ", "NaN"]))
+    assert found.values[:, 0].tolist() == [3, 2, 2, 2, 5, 2]
+    assert (found.n_unreadable, found.n_missing) == (1, 3)
+    comma = decide(column(["1,5", "2,5", "7"]))
+    assert comma.decimal_comma
+    assert comma.encode(column(["3,25", "4"])).values[:, 0].tolist() == [3.25, 4]
+
+
+@given(
+    values=st.lists(st.none() | st.sampled_from("abc"), min_size=1), new=st.lists(st.none() | st.sampled_from("abcxyz"))
+)
+def test_categories(values, new):
+    category = decide(column(values), "category")
+    encoded = category.encode(column(new) if new else pl.Series("column", [], dtype=pl.String))
+    known = sorted({v for v in values if v is not None})
+    names = [f"column = {v}" for v in known] + (["column missing"] if None in values else [])
+    assert category.feature_names() == names
+    assert encoded.n_unseen == sum(v is not None and v not in known for v in new)
+    for row, value in zip(encoded.values, new, strict=True):
+        expected = [value == v for v in known] + ([value is None] if None in values else [])
+        assert row.tolist() == expected
+
+
+def test_rare_categories_are_one():
+    values = ["common"] * 10 + ["second"] * 5 + [f"rare {n}" for n in range(10)]
+    category = decide(column(values), "category", most_categories=2)
+    assert category == Category("column", category.why, ("common", "second"), True, False)
+    assert "10 rarest are one" in category.why
+    assert category.encode(column(["second", "rare 3", "new"])).values.tolist() == [[0, 1, 0], [0, 0, 1], [0, 0, 1]]
+
+
+def test_codes_keep_the_number_and_the_values():
+    code = decide(column(["1", "2", "4", None] * 10))
+    assert isinstance(code, Code)
+    found = code.encode(column(["2", "3", None]))
+    assert code.feature_names() == ["column", "column missing", "column = 1", "column = 2", "column = 4"]
+    assert found.values.tolist() == [[2, 0, 0, 1, 0], [3, 0, 0, 0, 0], [2, 1, 0, 0, 0]]
+    assert found.n_unseen == 1
+
+
+@given(day=st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 12, 31)))
+def test_dates(day):
+    date = decide(column(["2024-01-31", "2023-12-01"]))
+    assert date.feature_names() == [
+        f"column {part}" for part in ("day", "month sin", "month cos", "weekday sin", "weekday cos")
+    ]
+    values = date.encode(column([day.isoformat()])).values[0]
+    month, weekday = 2 * np.pi * (day.month - 1) / 12, 2 * np.pi * day.weekday() / 7
+    expected = [(day - datetime.date(1970, 1, 1)).days, np.sin(month), np.cos(month), np.sin(weekday), np.cos(weekday)]
+    np.testing.assert_allclose(values, expected, atol=1e-9)
+
+
+def test_dates_with_a_time_and_gaps():
+    date = decide(column(["2024-01-31 06:00:00", "", "2024-01-31 18:00:00"]))
+    found = date.encode(column(["1970-01-01 06:00:00", "", "yesterday"]))
+    assert date.feature_names()[-3:] == ["column hour sin", "column hour cos", "column missing"]
+    np.testing.assert_allclose(found.values[0][[0, 5, 6, 7]], [0.25, 1, 0, 0], atol=1e-9)
+    assert found.values[1:, -1].tolist() == [1, 1]
+    assert (found.n_missing, found.n_unreadable) == (1, 1)
+
+
+def test_an_ambiguous_date_says_so():
+    assert "%m/%d/%Y reads it as well" in decide(column(["01/02/2024", "03/04/2024"])).why
+    assert decide(column(["01/22/2024", "03/04/2024"])).format == "%m/%d/%Y"
+
+
+def test_text_weighs_words():
+    found = decide(column(texts(200)), most_words=5)
+    assert len(found.words) == 5
+    values = found.encode(column([f"{found.words[0]} {found.words[0]} unknownword", None])).values
+    assert values[0].tolist() == [1, 0, 0, 0, 0]  # of length 1, as TF-IDF has it
+    assert values[1].tolist() == [0] * 5
+    assert decide(column(["...", "!!!"] * 60), "text").role == "dropped"
+
+
+def test_the_type_of_a_file_does_not_matter():
+    """Trained on text, asked in numbers, and the other way round."""
+    for values in ([1.0, 2.0, 5.0] * 20, list(range(1, 61)), [n % 5 for n in range(60)]):
+        typed, as_text = column(values, "x"), column([f"{v:g}" for v in values], "x")
+        for learnt in (decide(typed, "category"), decide(as_text, "category"), decide(typed, "number")):
+            np.testing.assert_array_equal(learnt.encode(typed).values, learnt.encode(as_text).values)
+
+
+def test_descriptions_are_for_people():
+    told = decide(column(["1.5", "2", ""])).description()
+    assert told == {
+        "name": "column",
+        "role": "number",
+        "why": "every cell reads as a number",
+        "becomes": ["column", "column missing"],
+    }

@@ -20,6 +20,7 @@
 #define GLOBAL void
 #define THREADS(most)
 #define CLUSTER(blocks)
+#define RESIDENT(most)
 
 using int64 = long long;
 using uint64 = unsigned long long;

@@ -1,10 +1,11 @@
-// Minibatch Adam for many members at once: two kernels a step.
+// Minibatch Adam for many members at once: three kernels a step.
 //
-//   forward   R = A_k x - b_k and ||R||^2 for a tile of the batch's samples and one class
-//   update    slopes of the loss, gradient of a tile of A_k's columns, and Adam's step on it
+//   forward   R = A_k x - b_k and ||R||^2, for a tile of the batch's samples and one class
+//   slopes    of the loss by f_k, for one class: a list of the samples that have one
+//   update    the gradient of a tile of A_k's columns over that list, and Adam's step on it
 //
-// Between the two only R and f cross global memory. A graph of steps is launched as one; a step whose batch a member does
-// not have does nothing.
+// Each member has its own batch. A graph of steps is launched as one; a step whose batch a member does not have does
+// nothing.
 #include "common.cuh"
 
 struct Adam {
@@ -39,11 +40,14 @@ struct Adam {
     int64* steps;        // (B,) Adam's, before this pass
     float* residual;     // (B, capacity, m, q)
     float* squares;      // (B, pieces, capacity, m)
-    int* row_target;     // (B, capacity)
-    float* row_weight;   // (B, capacity)
+    int* listed;         // (B, m, capacity) rows of the batch with a slope
+    int* listed_row;     // where X has them
+    float* listed_slope;
+    int* n_listed;       // (B, m)
+    double* slope_sum;   // (B, m)
     double* norms;       // (B, m, pieces * column tiles) of ||A_k||^2
-    float* energy;       // (B, m)
-    float* rate;         // (B,)
+    float* rate;         // (B, most_batches) of each step of the pass
+    int64 most_batches;
     double* pass_sums;   // (B, 2) loss and weight
     const float* noise;  // (B,) sigma^2
     const float* learning_rate;
@@ -57,7 +61,7 @@ struct Adam {
 };
 
 constexpr int kColumnsTile = 64;
-constexpr int kChunk = 256;  // samples whose slopes stand in shared memory, one a thread
+constexpr int kChunk = 256;  // samples whose slopes stand in shared memory, one a thread of the update
 
 DEVICE int pieces_of(const Adam& a) { return static_cast<int>((a.n_components + kPiece - 1) / kPiece); }
 DEVICE int column_tiles_of(const Adam& a) { return static_cast<int>((a.width + kColumnsTile - 1) / kColumnsTile); }
@@ -82,6 +86,17 @@ DEVICE int64 row_of_position(const Adam& a, int member, const Batch& batch, int6
     return a.streamed > 0 ? member * a.streamed + position - batch.ready : a.order[member * a.n_samples + position];
 }
 
+// Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
+DEVICE float rate_of_step(const Adam& a, int member, int64 pass, int64 batch, int64 n_batches, int64 steps) {
+    const double progress = smaller(1.0, (static_cast<double>(pass) + static_cast<double>(batch) / n_batches) /
+                                             static_cast<double>(a.n_passes));
+    const double fade = a.final_rate + (1.0 - a.final_rate) * 0.5 * (1.0 + cos(3.141592653589793 * progress));
+    const double t = static_cast<double>(steps + batch + 1);
+    const double correction =
+        sqrt(1.0 - pow(static_cast<double>(a.beta2), t)) / (1.0 - pow(static_cast<double>(a.beta1), t));
+    return static_cast<float>(a.learning_rate[member] * fade * correction);
+}
+
 GLOBAL THREADS(1024) adam_begin_pass(Adam a, int64 pass) {
     const int member = blockIdx.x, n = static_cast<int>(a.n_samples);
     int* scratch = reinterpret_cast<int*>(shared_memory);
@@ -95,11 +110,15 @@ GLOBAL THREADS(1024) adam_begin_pass(Adam a, int64 pass) {
         n, [&](int i) { return (weight == nullptr || weight[i] > 0) && class_weight[a.target[i]] > 0; },
         [&](int i) { return active[i] != 0; }, a.revisit, true, a.seed[member], drawn, order, scratch);
     shuffle_items(order, count, a.seed[member], drawn, a.holder + int64(member) * n, a.pending + int64(member) * n);
+    const int64 steps = a.steps[member] + (before + a.batch_size - 1) / a.batch_size;
+    const int64 n_batches = (count + a.batch_size - 1) / a.batch_size;
+    for (int64 batch = threadIdx.x; batch < n_batches; batch += blockDim.x)
+        a.rate[member * a.most_batches + batch] = rate_of_step(a, member, pass, batch, n_batches, steps);
     sync_block();
     if (threadIdx.x == 0) {
         a.drawn[member] = drawn;
         a.visited[member] = count;
-        a.steps[member] += (before + a.batch_size - 1) / a.batch_size;
+        a.steps[member] = steps;
         a.pass_sums[2 * member] = a.pass_sums[2 * member + 1] = 0;
         if (member == 0) a.clock[0] = pass, a.clock[1] = 0;
     }
@@ -121,41 +140,14 @@ GLOBAL THREADS(256) adam_norms(Adam a) {
     for (int part = threadIdx.x; part < n_parts; part += blockDim.x) norms[part] = part == 0 ? sum : 0.0;
 }
 
-// Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
-DEVICE float rate_of_step(const Adam& a, int member, int64 step) {
-    const int64 n = a.visited[member], n_batches = (n + a.batch_size - 1) / a.batch_size, batch = a.clock[1] + step;
-    const double progress = smaller(1.0, (static_cast<double>(a.clock[0]) + static_cast<double>(batch) / n_batches) /
-                                             static_cast<double>(a.n_passes));
-    const double fade = a.final_rate + (1.0 - a.final_rate) * 0.5 * (1.0 + cos(3.141592653589793 * progress));
-    const double t = static_cast<double>(a.steps[member] + batch + 1);
-    const double correction =
-        sqrt(1.0 - pow(static_cast<double>(a.beta2), t)) / (1.0 - pow(static_cast<double>(a.beta1), t));
-    return static_cast<float>(a.learning_rate[member] * fade * correction);
-}
-
-GLOBAL THREADS(256) adam_forward(Adam a, int64 step) {
+GLOBAL RESIDENT(256) adam_forward(Adam a, int64 step) {
     const int member = blockIdx.z, pieces = pieces_of(a);
     const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces;
     Batch batch;
     if (!batch_of_step(a, member, step, batch)) return;
     const int64 m = a.n_classes, q = a.n_components, first = int64(blockIdx.x) * kRowsTile;
     const int64 n = batch.end - batch.begin, slot = member * a.capacity;
-    if (blockIdx.x == 0 && piece == 0 && threadIdx.x == 0) {
-        double norm = 0;
-        const int n_parts = pieces * column_tiles_of(a);
-        for (int part = 0; part < n_parts && a.noise[member] > 0; ++part)
-            norm += a.norms[(member * m + k) * n_parts + part];
-        a.energy[member * m + k] = a.noise[member] * static_cast<float>(norm);
-        if (k == 0) a.rate[member] = rate_of_step(a, member, step);
-    }
     if (first >= n) return;
-    if (k == 0 && piece == 0 && threadIdx.x < kRowsTile && first + threadIdx.x < n) {
-        const int64 i = first + threadIdx.x;
-        const int sample = a.order[member * a.n_samples + batch.begin + i], y = a.target[sample];
-        const float weight = a.sample_weight == nullptr ? 1.0f : a.sample_weight[member * a.weight_stride + sample];
-        a.row_target[slot + i] = y;
-        a.row_weight[slot + i] = weight * a.class_weight[member * m + y];
-    }
     const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
     residual_tile(
         rows,
@@ -173,83 +165,142 @@ GLOBAL THREADS(256) adam_forward(Adam a, int64 step) {
         });
 }
 
-// f_k of a row of the batch: ||R||^2 and what the noise adds.
-DEVICE float value_of_row(const Adam& a, int member, int pieces, int64 i, int64 k) {
-    float sum = 0;
-    for (int piece = 0; piece < pieces; ++piece)
-        sum += a.squares[((member * pieces + piece) * a.capacity + i) * a.n_classes + k];
-    return larger(sum + a.energy[member * a.n_classes + k], kTiny);
-}
-
 // loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
-// d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2,   d f_k / d R_k = 2 R_k
-GLOBAL THREADS(256) adam_update(Adam a, int64 step) {
-    const int member = blockIdx.z, pieces = pieces_of(a);
-    const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces, column_tile = blockIdx.x;
+// d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2
+GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
+    const int k = blockIdx.x, member = blockIdx.z, pieces = pieces_of(a), n_parts = pieces * column_tiles_of(a);
+    const int m = static_cast<int>(a.n_classes);
     Batch batch;
     if (!batch_of_step(a, member, step, batch)) return;
-    const int64 m = a.n_classes, q = a.n_components, slot = member * a.capacity;
     const int n = static_cast<int>(batch.end - batch.begin);
-    const int n_rows_of_a = static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece));
-    const int group = lane_of_thread() >> 2, lane_slot = lane_of_thread() & 3;
-    const int first_column = column_tile * kColumnsTile + 8 * group;
-    const bool keeps_account = column_tile == 0 && blockIdx.y == 0;
     const float scale = 1.0f / static_cast<float>(n);
-
-    double* scratch = reinterpret_cast<double*>(shared_memory);  // 32, and as many ints
+    double* scratch = reinterpret_cast<double*>(shared_memory);
     int* counts = reinterpret_cast<int*>(scratch + 32);
-    int* listed = counts + 32;  // rows of the batch with a slope, and where X has them
-    int* listed_row = listed + kChunk;
-    float* listed_slope = reinterpret_cast<float*>(listed_row + kChunk);
-    float* parts = listed_slope + kChunk;
-
-    const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
-    float sums[4][TILES][4] = {};
+    float* energy = reinterpret_cast<float*>(counts + 32);  // (m,) sigma^2 ||A_j||^2, a warp a class
+    for (int j = warp_of_thread(); j < m; j += warps_of_block()) {
+        double norm = 0;
+        if (a.noise[member] > 0)
+            for (int part = lane_of_thread(); part < n_parts; part += 32)
+                norm += a.norms[(int64(member) * m + j) * n_parts + part];
+        for (int mask = 16; mask > 0; mask /= 2) norm += shuffle_xor(norm, mask);
+        if (lane_of_thread() == 0) energy[j] = a.noise[member] * static_cast<float>(norm);
+    }
+    sync_block();
+    const auto value_of = [&](int64 i, int j) {  // f_j: ||R||^2 and what the noise adds
+        float sum = 0;
+        for (int piece = 0; piece < pieces; ++piece)
+            sum += a.squares[((member * pieces + piece) * a.capacity + i) * m + j];
+        return larger(sum + energy[j], kTiny);
+    };
+    const int64 list = (int64(member) * m + k) * a.capacity;
+    int listed = 0;
     double slope_sum = 0, loss_sum = 0, weight_sum = 0;
-    for (int start = 0; start < n; start += kChunk) {
+    for (int start = 0; start < n; start += blockDim.x) {
         const int i = start + threadIdx.x;
         float slope = 0;
         if (i < n) {
-            const int y = a.row_target[slot + i];
-            const float weight = a.row_weight[slot + i], own = value_of_row(a, member, pieces, i, y);
-            if (k == y || keeps_account) {
+            const int sample = a.order[member * a.n_samples + batch.begin + i], y = a.target[sample];
+            const float given = a.sample_weight == nullptr ? 1.0f : a.sample_weight[member * a.weight_stride + sample];
+            const float weight = given * a.class_weight[int64(member) * m + y], own = value_of(i, y);
+            if (k == y || k == 0) {  // class 0 also keeps account
                 float own_slope = 0, loss = 0;
+#pragma unroll 5
                 for (int j = 0; j < m; ++j) {
-                    if (j == y) continue;
-                    const float inverse = 1.0f / value_of_row(a, member, pieces, i, j), ratio = own * inverse;
-                    own_slope += ratio > a.alpha ? inverse : 0.0f;
-                    loss += larger(a.alpha, ratio);
+                    const float inverse = 1.0f / value_of(i, j), ratio = own * inverse;
+                    own_slope += j != y && ratio > a.alpha ? inverse : 0.0f;
+                    loss += j != y ? larger(a.alpha, ratio) : 0.0f;
                 }
                 if (k == y) slope = own_slope;
-                if (keeps_account) {
-                    a.active[member * a.n_samples + a.order[member * a.n_samples + batch.begin + i]] = own_slope > 0;
+                if (k == 0) {
+                    a.active[member * a.n_samples + sample] = own_slope > 0;
                     loss_sum += static_cast<double>(weight) * static_cast<double>(loss);
                     weight_sum += static_cast<double>(weight);
                 }
             }
             if (k != y) {
-                const float inverse = 1.0f / value_of_row(a, member, pieces, i, k), ratio = own * inverse;
+                const float inverse = 1.0f / value_of(i, k), ratio = own * inverse;
                 slope = ratio > a.alpha ? -ratio * inverse : 0.0f;
             }
             slope *= weight * scale;
             slope_sum += static_cast<double>(slope);
         }
-        int count;
-        const int place = sum_before(slope != 0.0f, counts, count);
+        int added;
+        const int place = listed + sum_before(slope != 0.0f, counts, added);
         if (slope != 0.0f) {
-            listed[place] = i;
-            listed_row[place] = static_cast<int>(row_of_position(a, member, batch, batch.begin + i));
-            listed_slope[place] = 2.0f * slope;
+            a.listed[list + place] = i;
+            a.listed_row[list + place] = static_cast<int>(row_of_position(a, member, batch, batch.begin + i));
+            a.listed_slope[list + place] = slope;
+        }
+        listed += added;
+    }
+    slope_sum = sum_of_block(slope_sum, scratch);
+    if (threadIdx.x == 0) {
+        a.n_listed[int64(member) * m + k] = listed;
+        a.slope_sum[int64(member) * m + k] = slope_sum;
+    }
+    if (k == 0) {
+        loss_sum = sum_of_block(loss_sum, scratch);
+        weight_sum = sum_of_block(weight_sum, scratch);
+        if (threadIdx.x == 0) {
+            a.pass_sums[2 * member] += loss_sum;
+            a.pass_sums[2 * member + 1] += weight_sum;
+        }
+    }
+}
+
+// d f_k / d R_k = 2 R_k: gradient[r, c] = sum over the listed samples of 2 slope R_r x_c
+GLOBAL RESIDENT(256) adam_update(Adam a, int64 step) {
+    const int member = blockIdx.z, pieces = pieces_of(a);
+    const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces, column_tile = blockIdx.x;
+    Batch batch;
+    if (!batch_of_step(a, member, step, batch)) return;
+    const int64 m = a.n_classes, q = a.n_components, list = (member * m + k) * a.capacity;
+    const int n = a.n_listed[member * m + k];
+    const int n_rows_of_a = static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece));
+    const int group = lane_of_thread() >> 2, lane_slot = lane_of_thread() & 3;
+    const int first_column = column_tile * kColumnsTile + 8 * group;
+
+    double* scratch = reinterpret_cast<double*>(shared_memory);
+    int* listed = reinterpret_cast<int*>(scratch + 32);
+    int* listed_row = listed + kChunk;
+    float* listed_slope = reinterpret_cast<float*>(listed_row + kChunk);
+    float* parts = listed_slope + kChunk;
+
+    // What the update needs of its own weights is on its way while the gradient is found.
+    constexpr int kOwn = kPiece * kColumnsTile / kChunk;
+    float weight[kOwn], first[kOwn], second[kOwn];
+    const auto place_of = [&](int own) {
+        const int at = own * kChunk + threadIdx.x;
+        return ((member * m + k) * q + piece * kPiece + at / kColumnsTile) * a.width + column_tile * kColumnsTile +
+               at % kColumnsTile;
+    };
+    const auto is_there = [&](int own) {
+        const int at = own * kChunk + threadIdx.x;
+        return at / kColumnsTile < n_rows_of_a && column_tile * kColumnsTile + at % kColumnsTile <= a.n_features;
+    };
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own)
+        if (is_there(own))
+            weight[own] = a.weights[place_of(own)], first[own] = a.first[place_of(own)],
+            second[own] = a.second[place_of(own)];
+
+    const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
+    float sums[4][TILES][4] = {};
+    for (int start = 0; start < n; start += kChunk) {
+        const int count = smaller(n - start, kChunk);
+        if (threadIdx.x < count) {
+            listed[threadIdx.x] = a.listed[list + start + threadIdx.x];
+            listed_row[threadIdx.x] = a.listed_row[list + start + threadIdx.x];
+            listed_slope[threadIdx.x] = 2.0f * a.listed_slope[list + start + threadIdx.x];
         }
         sync_block();
-        // gradient[r, c] = sum over samples of 2 slope R_r x_c: warps share the samples out
-        for (int at = 8 * warp_of_thread(); at < count; at += 8 * warps_of_block()) {
+        for (int at = 8 * warp_of_thread(); at < count; at += 8 * warps_of_block()) {  // warps share the samples out
             float x[2][8] = {}, scaled[2][TILES] = {};
             for (int half = 0; half < 2; ++half) {
                 const int sample = at + lane_slot + 4 * half;
                 if (sample >= count) continue;
                 if (first_column < a.width) read_eight(rows, listed_row[sample], first_column, x[half]);
-                const float* residual = a.residual + ((slot + listed[sample]) * m + k) * q + piece * kPiece;
+                const float* residual = a.residual + ((member * a.capacity + listed[sample]) * m + k) * q + piece * kPiece;
                 for (int tile = 0; tile < TILES; ++tile) {
                     const int r = 8 * tile + group;
                     scaled[half][tile] = r < n_rows_of_a ? listed_slope[sample] * residual[r] : 0.0f;
@@ -265,15 +316,6 @@ GLOBAL THREADS(256) adam_update(Adam a, int64 step) {
         }
         sync_block();
     }
-    slope_sum = sum_of_block(slope_sum, scratch);
-    if (keeps_account) {
-        loss_sum = sum_of_block(loss_sum, scratch);
-        weight_sum = sum_of_block(weight_sum, scratch);
-        if (threadIdx.x == 0) {
-            a.pass_sums[2 * member] += loss_sum;
-            a.pass_sums[2 * member + 1] += weight_sum;
-        }
-    }
     float* mine = parts + warp_of_thread() * kPiece * kColumnsTile;
     for (int j = 0; j < 4; ++j)
         for (int tile = 0; tile < TILES; ++tile)
@@ -283,23 +325,24 @@ GLOBAL THREADS(256) adam_update(Adam a, int64 step) {
     sync_block();
 
     // Adam (Kingma and Ba 2015); noise adds 2 sigma^2 A_k times the slope, and does not touch the offset
-    const float decay = 2.0f * a.noise[member] * static_cast<float>(slope_sum), rate = a.rate[member];
+    const float decay = 2.0f * a.noise[member] * static_cast<float>(a.slope_sum[member * m + k]);
+    const float rate = a.rate[member * a.most_batches + a.clock[1] + step];
     double norm = 0;
-    for (int at = threadIdx.x; at < n_rows_of_a * kColumnsTile; at += blockDim.x) {
-        const int64 c = column_tile * kColumnsTile + at % kColumnsTile;
-        if (c > a.n_features) continue;
+#pragma unroll
+    for (int own = 0; own < kOwn; ++own) {
+        if (!is_there(own)) continue;
+        const int at = own * kChunk + threadIdx.x;
+        const bool offset = column_tile * kColumnsTile + at % kColumnsTile == a.n_features;
         float gradient = 0;
-        for (int warp = 0; warp < warps_of_block(); ++warp) gradient += parts[warp * kPiece * kColumnsTile + at];
-        const int64 place = ((member * m + k) * q + piece * kPiece + at / kColumnsTile) * a.width + c;
-        float weight = a.weights[place];
-        if (c < a.n_features) gradient += decay * weight;
-        const float first = a.beta1 * a.first[place] + (1.0f - a.beta1) * gradient;
-        const float second = a.beta2 * a.second[place] + (1.0f - a.beta2) * (gradient * gradient);
-        weight -= rate * first / (sqrtf(second) + a.epsilon);
-        a.first[place] = first;
-        a.second[place] = second;
-        a.weights[place] = weight;
-        if (c < a.n_features) norm += static_cast<double>(weight) * static_cast<double>(weight);
+        for (int warp = 0; warp < kChunk / 32; ++warp) gradient += parts[warp * kPiece * kColumnsTile + at];
+        if (!offset) gradient += decay * weight[own];
+        first[own] = a.beta1 * first[own] + (1.0f - a.beta1) * gradient;
+        second[own] = a.beta2 * second[own] + (1.0f - a.beta2) * (gradient * gradient);
+        weight[own] -= rate * first[own] / (sqrtf(second[own]) + a.epsilon);
+        a.weights[place_of(own)] = weight[own];
+        a.first[place_of(own)] = first[own];
+        a.second[place_of(own)] = second[own];
+        if (!offset) norm += static_cast<double>(weight[own]) * static_cast<double>(weight[own]);
     }
     if (a.noise[member] > 0) {
         norm = sum_of_block(norm, scratch);

@@ -1,4 +1,4 @@
-"""Adam on the device: two kernels a step, a graph of steps, the passes' orders drawn there too."""
+"""Adam on the device: three kernels a step, a graph of steps, the passes' orders drawn there too."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class CudaAdamState:
         B, m, n = members.n_members, members.n_classes, members.n_samples
         program = self._program = Program(device, "adam.cu", "Adam", rows.stored_bytes, members.n_components)
         capacity = self._capacity = min(solver.batch_size, n)
+        most_batches = -(-n // solver.batch_size)
         shape = (B, m, members.n_components, members.width)
         self._column_tiles = -(-members.width // COLUMNS_TILE)
         self._require_room(shape, n, capacity)
@@ -67,17 +68,20 @@ class CudaAdamState:
             "clock": device.zeros((2,), np.int64),
             "residual": device.empty((B, capacity, m, members.n_components), np.float32),
             "squares": device.empty((B, program.pieces, capacity, m), np.float32),
-            "row_target": device.empty((B, capacity), np.int32),
-            "row_weight": device.empty((B, capacity), np.float32),
+            "listed": device.empty((B, m, capacity), np.int32),
+            "listed_row": device.empty((B, m, capacity), np.int32),
+            "listed_slope": device.empty((B, m, capacity), np.float32),
+            "n_listed": device.zeros((B, m), np.int32),
+            "slope_sum": device.empty((B, m), np.float64),
             "norms": device.empty((B, m, program.pieces * self._column_tiles), np.float64),
-            "energy": device.empty((B, m), np.float32),
-            "rate": device.empty((B,), np.float32),
+            "rate": device.empty((B, most_batches), np.float32),
             "learning_rate": device.upload(rate),
         }
         self._fields: dict[str, Any] = members.fields(rows) | self._state | work
         self._fields |= {
             "batch_size": solver.batch_size,
             "capacity": capacity,
+            "most_batches": most_batches,
             "n_passes": solver.n_passes,
             "alpha": batch.alpha,
             "beta1": solver.beta1,
@@ -96,7 +100,7 @@ class CudaAdamState:
 
     def _require_room(self, shape: tuple[int, ...], n: int, capacity: int) -> None:
         B, m, q, _ = shape
-        needed = 12 * int(np.prod(shape)) + B * n * 17 + 4 * B * capacity * (m * q + 2 * m + 2)
+        needed = 12 * int(np.prod(shape)) + B * n * 17 + 4 * B * capacity * (m * q + 5 * m)
         if self._rows.streamed:
             needed += 2 * B * capacity * STEPS_OF_GRAPH * self._rows.pitch * self._rows.stored_bytes
         free = self._device.free_bytes()
@@ -157,11 +161,14 @@ class CudaAdamState:
         members, program = self._members, self._program
         outputs = members.n_classes * program.pieces
         rows_grid = (-(-self._capacity // 32), outputs, members.n_members)
+        slopes_grid = (members.n_classes, 1, members.n_members)
         columns_grid = (self._column_tiles, outputs, members.n_members)
-        update_shared = 32 * 12 + 12 * CHUNK + FORWARD_THREADS // 32 * program.piece * COLUMNS_TILE * 4
+        update_shared = 32 * 8 + 12 * CHUNK + FORWARD_THREADS // 32 * program.piece * COLUMNS_TILE * 4
         for step in range(STEPS_OF_GRAPH):
             shared = forward_shared(program.piece)
             program("adam_forward", arguments, step, grid=rows_grid, threads=FORWARD_THREADS, shared=shared)
+            slopes_shared = 32 * 12 + 4 * members.n_classes
+            program("adam_slopes", arguments, step, grid=slopes_grid, threads=CHUNK, shared=slopes_shared)
             program("adam_update", arguments, step, grid=columns_grid, threads=CHUNK, shared=update_shared)
         program("adam_tick", arguments, STEPS_OF_GRAPH, grid=(1, 1, 1), threads=1)
 

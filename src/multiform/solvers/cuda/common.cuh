@@ -12,6 +12,10 @@
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL extern "C" __global__ void
 #define THREADS(most) __launch_bounds__(most)
+#ifndef BLOCKS_OF_PROCESSOR
+#define BLOCKS_OF_PROCESSOR 2
+#endif
+#define RESIDENT(most) __launch_bounds__(most, BLOCKS_OF_PROCESSOR)
 #define CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
 
 using int64 = long long;

@@ -12,8 +12,9 @@ On full evidence there is nothing left to buy: the doubt is 0.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,13 +23,13 @@ from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._search import Sets, Stopped, Words, pack
 from multiform.diagnosis._trust import SetTrust, fit_sharpness, fit_trust
 
-__all__ = ["RULES", "Judge", "Opinion"]
+__all__ = ["RULES", "Judge", "Opinion", "suffices"]
 
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 
 RULES = ("regret", "calibrated", "loyalty")
-AT_ONCE = 256  # sets whose trust is estimated together
+AT_ONCE = 60_000  # patients x sets whose trust is estimated together
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,11 @@ class Opinion:
     def chance(self) -> Doubles:
         """That the answer is right."""
         return np.asarray(self.chances.max(axis=1))
+
+
+def suffices(doubt: npt.NDArray[Any], level: float) -> npt.NDArray[np.bool_]:
+    """Whether the evidence suffices. Doubts are single precision numbers, so that is what the level is read as."""
+    return np.asarray(doubt <= np.float32(level))
 
 
 @dataclass(frozen=True)
@@ -95,8 +101,9 @@ class Judge:
         return {one: place for place, one in enumerate(self.sets)}
 
     @cached_property
-    def _opinions(self) -> dict[int, Opinion]:
-        return {}
+    def _unseen(self) -> _UnseenTable:
+        """What is thought of the training patients on every set learnt in this process; not a part of the plan."""
+        return _UnseenTable(len(self.full))
 
     def kept(self, sets: Sequence[int]) -> Judge:
         """A copy that holds what is known of these sets only."""
@@ -112,12 +119,12 @@ class Judge:
         new = [one for one in dict.fromkeys(int(s) for s in sets) if one not in self._place]
         self.models.fit(new)
         target = self.models.records.target
-        for begin in range(0, len(new), AT_ONCE):
-            part = new[begin : begin + AT_ONCE]
+        at_once = max(1, AT_ONCE // len(target))
+        for begin in range(0, len(new), at_once):
+            part = new[begin : begin + at_once]
             scores = np.stack([self.models.unseen(one) for one in part])
-            for one, trust in zip(part, fit_trust(scores, self.full, target, self.common), strict=True):
-                if one == 0:  # the scores are the logarithm of the shares: calibrated as they are
-                    trust = SetTrust(1.0, trust.slope, trust.spread)
+            trusts, _ = fit_trust(scores, self.full, target, self.common)
+            for one, trust in zip(part, trusts, strict=True):
                 self._place[one] = len(self.sets)
                 self.sets.append(one)
                 self.trusts.append(trust)
@@ -130,17 +137,38 @@ class Judge:
 
     def unseen(self, tests: int) -> Opinion:
         """Of the training patients, by models that have not seen them."""
-        if tests not in self._opinions:
-            self.learn([tests])
-            claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
-            self._opinions[tests] = self._opinion(tests, self.models.unseen(tests), claims)
-        return self._opinions[tests]
+        self.learn([tests])
+        claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
+        return self._opinion(tests, self.models.unseen(tests), claims)
+
+    def unseen_answer(self, tests: int) -> npt.NDArray[np.int64]:
+        """The answers to the training patients, remembered."""
+        return np.asarray(self._unseen.answer[self._remembered([tests])[0]], dtype=np.int64)
+
+    def unseen_doubt(self, tests: int) -> Doubles:
+        """The doubts about the training patients, remembered."""
+        return np.asarray(self._unseen.doubt[self._remembered([tests])[0]], dtype=np.float64)
+
+    def _remembered(self, sets: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Where the table holds each set; what is new is learnt, all of it together."""
+        place = self._unseen.place
+        new = [one for one in dict.fromkeys(sets) if one not in place]
+        if new:
+            self.learn(new)
+            if self.rule == "loyalty":
+                self.models.fit_altered([one for one in new if self._needs_claims(one)])
+            for one in new:
+                opinion = self.unseen(one)
+                self._unseen.append(one, opinion.doubt, opinion.answer)
+        return np.fromiter((place[one] for one in sets), dtype=np.int64, count=len(sets))
 
     def _needs_claims(self, tests: int) -> bool:
         return self.rule == "loyalty" and tests != self.everything
 
     def _opinion(self, tests: int, scores: Floats, claims: npt.NDArray[np.int64] | None) -> Opinion:
         trust = self.trusts[self._place[tests]]
+        if not tests:  # the scores are the logarithm of the shares: calibrated as they are
+            trust = replace(trust, sharpness=1.0)
         chances = trust.chances(scores)
         answer = scores.argmax(axis=1).astype(np.int64)
         if tests == self.everything:
@@ -153,29 +181,41 @@ class Judge:
             doubt = 1 - chances.max(axis=1)
         else:
             doubt = trust.regret(chances)
-        return Opinion(answer, chances, doubt)
-
-    def forgone(self, tests: int) -> Doubles:
-        """What full evidence gives the answers on this set less of a chance, patient by patient: shape (n,).
-
-        ``max_k P_full(k) - P_full(answer)``: 0 where full evidence agrees. It counts changes against the plan and
-        never for it, and scatters far less than a count of errors.
-        """
-        answer = self.unseen(tests).answer
-        return np.asarray(self.full.max(axis=1) - self.full[np.arange(len(answer)), answer])
+        # Single precision, here and in the table: who stops must not depend on who asks.
+        return Opinion(answer, chances, doubt.astype(np.float32).astype(np.float64))
 
     def stopped(self, level: float) -> Stopped:
         """Who of the training patients stops on each set, as the search asks."""
-        memory: dict[int, Words] = {}
 
         def stopped(sets: Sets) -> Words:
-            new = [int(one) for one in sets if int(one) not in memory]
-            if new:
-                self.learn(new)
-                if self.rule == "loyalty":
-                    self.models.fit_altered([one for one in new if one and one != self.everything])
-                for one in new:
-                    memory[one] = pack(self.unseen(one).doubt <= level)
-            return np.stack([memory[int(one)] for one in sets])
+            places = self._remembered(sets.tolist())
+            return self._unseen.stopped(level)[places]
 
         return stopped
+
+
+class _UnseenTable:
+    """Doubts and answers, a row a set, and who stops at the levels that were asked for."""
+
+    def __init__(self, n: int) -> None:
+        self.place: dict[int, int] = {}
+        self.doubt = np.empty((256, n), dtype=np.float32)
+        self.answer = np.empty((256, n), dtype=np.int16)
+        self._stopped: dict[float, Words] = {}
+
+    def append(self, tests: int, doubt: Doubles, answer: npt.NDArray[np.int64]) -> None:
+        row = len(self.place)
+        if row == len(self.doubt):
+            self.doubt = np.concatenate([self.doubt, np.empty_like(self.doubt)])
+            self.answer = np.concatenate([self.answer, np.empty_like(self.answer)])
+        self.doubt[row], self.answer[row] = doubt, answer
+        self.place[tests] = row
+
+    def stopped(self, level: float) -> Words:
+        """Packed, a row a set."""
+        done = self._stopped.get(level)
+        begin = 0 if done is None else len(done)
+        if done is None or begin < len(self.place):
+            new = pack(suffices(self.doubt[begin : len(self.place)], level))
+            done = self._stopped[level] = new if done is None else np.concatenate([done, new])
+        return done

@@ -333,7 +333,6 @@ def default_settings(
     settings = Settings(estimator, 4 if n < 1_000 else 8, 0.5, 1.0, n_passes, batch_size, 0.15, betas, seed, n_jobs)
     if type(estimator) is QMSClassifier:
 
-
         def given(value: int | str, default: int) -> int:
             return default if value == "auto" else int(value)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from multiform.diagnosis._judge import Opinion
+from multiform.diagnosis._judge import Opinion, suffices
 from multiform.diagnosis._tariff import Tariff
 
 __all__ = ["Course", "Plan", "follow"]
@@ -133,7 +133,7 @@ def follow(
         answer[rows], chances[rows], node_of[rows], held_of[rows] = found.answer, found.chances, node, held
         for row in rows:
             tests[row] = path
-        on = ~(found.doubt <= level)
+        on = ~suffices(found.doubt, level)
         return rows[on], found.answer[on]
 
     rows, diagnosis = look(np.arange(n), tariff.known, -1, ())

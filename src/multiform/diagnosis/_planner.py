@@ -254,7 +254,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             judge.learn([one for one in range(1 << len(tariff)) if one & tariff.known == tariff.known])
         width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
         planning = Planning(tariff, judge, self.policy, exact, width, float(self.time_limit))
-        full_accuracy = float((judge.unseen(tariff.everything).answer == records.target).mean())
+        full_accuracy = float((judge.unseen_answer(tariff.everything) == records.target).mean())
         theta = full_accuracy if self.theta is None else float(self.theta)
         frontier, level = self._choose_level(planning, theta, full_accuracy)
         plan, certificate = planning.plan(level, np.ones(len(y), dtype=bool), exact=exact)
@@ -309,7 +309,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(shape) != 2 or shape[1] != len(named):
             raise ValueError(
                 f"X of DiagnosisPlanner, as an array, must have a column for each of the {len(named)} features that "
-                f"costs and features name, in this order; got the shape {shape}. A data frame may have other columns, too."
+                f"costs and features name, in this order; got the shape {shape}. A data frame may have more columns."
             )
         return named
 
@@ -443,7 +443,7 @@ def _outlook(planning: Planning, plan: Plan, course: Course) -> tuple[list[list[
     remaining, stopping = [], []
     for node, paid in enumerate(plan.paid_before(tariff)):
         came = course.visited[:, node]
-        diagnosis = planning.judge.unseen(plan.held[node]).answer
+        diagnosis = planning.judge.unseen_answer(plan.held[node])
         price = tariff.price(plan.tests[node], plan.held[node])
         overall = float(course.cost[came].mean()) - paid if came.any() else price
         groups = [came & (diagnosis == k) for k in range(n_classes)]

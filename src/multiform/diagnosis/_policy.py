@@ -97,7 +97,7 @@ class Planning:
                 following[node] = (-1,) * n_classes
                 return node
             alive = alive & ~unpack(stopped(np.array([after]))[0], self.n)
-            diagnosis = self.judge.unseen(after).answer
+            diagnosis = self.judge.unseen_answer(after)
             parts = [self._own_order(stopped, after, alive & (diagnosis == k), rest) for k in range(n_classes)]
             together = np.array([own is None for own in parts])
             nodes = [-1] * n_classes

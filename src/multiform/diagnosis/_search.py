@@ -42,6 +42,7 @@ Stopped = Callable[[Sets], Words]  # who stops on each of these sets: shape (n_s
 
 EXACT_UP_TO = 16  # tests: 65,536 evidence sets
 SLACK = 1e-9  # costs this close, relative to the panel, are equal
+SHARES_AHEAD = (1.0, 0.5, 0.25, 0.1)  # of the remaining panel that the beam expects the living to pay
 AT_ONCE = 8192  # labels whose bound is computed together
 
 
@@ -145,7 +146,9 @@ def beam_order(
 ) -> SearchResult:
     """A good order for the patients of `alive`: the `width` most promising labels of each layer go on.
 
-    A label is judged by what it would cost if everybody alive went on to take all remaining tests.
+    A label is judged by what it would cost if everybody alive went on to pay a given share of what all remaining tests
+    cost. No share is right for every label (the whole favours dear tests early, little of it cheap ones), so each of
+    several shares has its own part of the beam.
 
     Parameters
     ----------
@@ -176,15 +179,21 @@ def beam_order(
         new_cost = cost[parent] + prices[parent, test] * counts[parent]
         new_alive = alive[parent] & ~stopped(new_held)
         n_labels += len(parent)
-        judged = new_cost + popcount(new_alive) * remaining_price(tariff, new_held)
-        # One label a set: the best-judged. Then the best of those.
-        ranked = np.lexsort((judged, new_held))
-        first_of_set = np.append(True, np.diff(new_held[ranked]) != 0)
-        kept = ranked[first_of_set]
-        kept = kept[np.argsort(judged[kept], kind="stable")[:width]]
+        ahead = popcount(new_alive) * remaining_price(tariff, new_held)
+        kept = np.unique(
+            np.concatenate([_best_labels(new_held, new_cost + share * ahead, width) for share in SHARES_AHEAD])
+        )
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
         orders = np.column_stack([orders[parent[kept]], test[kept]])
     return SearchResult(best_order, Certificate(False, best_cost / n, 0.0, n_labels))
+
+
+def _best_labels(held: Sets, judged: Doubles, width: int) -> npt.NDArray[np.intp]:
+    """The best-judged label of each set, and of these the best."""
+    ranked = np.lexsort((judged, held))
+    firsts = ranked[np.append(True, np.diff(held[ranked]) != 0)]
+    share = -(-width // len(SHARES_AHEAD))
+    return np.asarray(firsts[np.argsort(judged[firsts], kind="stable")[:share]])
 
 
 # ------------------------------------------------------------------------------------------------------ exact
@@ -207,7 +216,7 @@ def exact_order(
     deadline = time.monotonic() + time_limit
     n = max(1, int(popcount(alive)))
     slack = SLACK * max(tariff.panel_cost, 1e-300) * n
-    bounds = _Bounds(tariff, stopped, start, n_patients=64 * stopped.shape[1])
+    bounds = _Bounds(tariff, stopped, alive, start)
     upper, best = incumbent.certificate.cost * n, incumbent.order
     held = np.array([start], dtype=np.int64)
     alive = (alive & ~stopped[start])[None, :]
@@ -279,14 +288,14 @@ def _front(group: npt.NDArray[np.intp], alive: Words) -> npt.NDArray[np.intp]:
 class _Bounds:
     """Lower bounds on what the patients alive at a set must still pay."""
 
-    def __init__(self, tariff: Tariff, stopped: Words, start: int, n_patients: int) -> None:
-        n_tests = len(tariff)
+    def __init__(self, tariff: Tariff, stopped: Words, alive: Words, start: int) -> None:
+        n_tests, n_patients = len(tariff), 64 * stopped.shape[1]
         sets = np.arange(1 << n_tests, dtype=np.int64)
         prices = tariff.price_table(sets)
         size = popcount(sets.astype(np.uint64)[:, None])
         self._n = n_patients
         self.own = np.zeros((len(sets), n_patients), dtype=np.float32)
-        never = ~stopped  # N(S): alive whatever the order, among the supersets of the start
+        never = ~stopped & alive  # N(S): alive whatever the order, among the supersets of the start
         for layer in range(n_tests + 1):
             at = sets[(size == layer) & (sets & start == start)]
             for t in range(n_tests):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multiform.diagnosis._judge import Opinion
+from multiform.diagnosis._judge import Opinion, suffices
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
@@ -285,7 +285,7 @@ class DiagnosisSession:
         while node >= 0 and (state.held | barred) >> plan.tests[node] & 1:
             node = plan.following[node][int(state.opinion.answer[0])]
         asked = not tariff.known & ~gone  # what is known at the start comes first
-        enough = asked and bool(state.opinion.doubt[0] <= planner.level_)
+        enough = asked and bool(suffices(state.opinion.doubt, planner.level_)[0])
         finished = state.finished or enough or (asked and node < 0)
         return _State(state.held, state.unavailable, state.values, state.spent, node, state.opinion, finished)
 

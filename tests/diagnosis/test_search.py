@@ -1,0 +1,152 @@
+"""The cheapest order: the exact search against every order there is."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiform.diagnosis import Tariff
+from multiform.diagnosis._search import beam_order, exact_order, order_cost, pack, popcount, unpack
+
+
+def world(seed, n_tests, n=50, precedence=True):
+    """Random prices, groups, precedence, and who stops where: not monotone, everybody on full evidence."""
+    rng = np.random.default_rng(seed)
+    names = [f"t{t}" for t in range(n_tests)]
+    prices = np.round(rng.exponential(10, n_tests) + 0.1, 2)
+    costs = dict(zip(names, prices.tolist(), strict=True))
+    groups = {}
+    if n_tests >= 3 and rng.random() < 0.7:
+        members = rng.permutation(n_tests)[: rng.integers(2, n_tests)]
+        groups = {"g": {names[t]: float(np.round(prices[t] * rng.random(), 2)) for t in members}}
+    requires = {}
+    if precedence and n_tests >= 2 and rng.random() < 0.4:
+        first, second = rng.permutation(n_tests)[:2]
+        requires = {names[first]: names[second]}
+    known = [names[rng.integers(n_tests)]] if rng.random() < 0.2 else []
+    tariff = Tariff.of(costs, groups, known, requires)
+    size = np.array([bin(s).count("1") for s in range(1 << n_tests)])
+    stops = rng.random((1 << n_tests, n)) < (size / n_tests)[:, None] * rng.random() * 0.8
+    stops[-1] = True
+    return tariff, stops
+
+
+def cheapest_by_hand(tariff, stops):
+    """Every order, every patient, one after the other."""
+    n = stops.shape[1]
+    open_tests = [t for t in range(len(tariff)) if not tariff.known >> t & 1]
+    best = np.inf
+    for order in itertools.permutations(open_tests):
+        held, total, alive, fine = tariff.known, 0.0, ~stops[tariff.known], True
+        for t in order:
+            if tariff.required[t] & ~held:
+                fine = False
+                break
+            total += alive.sum() * tariff.price(t, held)
+            held |= 1 << t
+            alive &= ~stops[held]
+        if fine:
+            best = min(best, total / n)
+    return best
+
+
+def search(tariff, stops, width=3, time_limit=np.inf):
+    packed, everybody = pack(stops), pack(np.ones(stops.shape[1], dtype=bool))
+    beam = beam_order(tariff, lambda sets: packed[sets], everybody, tariff.known, width)
+    return beam, exact_order(tariff, packed, everybody, tariff.known, beam, time_limit)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6))
+@settings(max_examples=60)
+def test_exact_is_exhaustive(seed, n_tests):
+    tariff, stops = world(seed, n_tests)
+    beam, exact = search(tariff, stops)
+    assert exact.certificate.optimal
+    assert exact.certificate.gap == 0
+    assert exact.certificate.cost == pytest.approx(cheapest_by_hand(tariff, stops))
+    assert beam.certificate.cost >= exact.certificate.cost - 1e-9
+    assert not beam.certificate.optimal
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_is_exhaustive_with_seven_tests(seed):
+    tariff, stops = world(seed, 7)
+    assert search(tariff, stops)[1].certificate.cost == pytest.approx(cheapest_by_hand(tariff, stops))
+
+
+@given(st.integers(0, 10**6))
+def test_the_cost_of_an_order_is_the_sum_over_patients(seed):
+    tariff, stops = world(seed, 5, n=70)
+    beam, _ = search(tariff, stops)
+    packed = pack(stops)
+    total = order_cost(
+        tariff, beam.order, lambda sets: packed[sets], pack(np.ones(stops.shape[1], dtype=bool)), tariff.known
+    )
+    bills = 0.0
+    for patient in stops.T:
+        held = tariff.known
+        for t in beam.order:
+            if patient[held]:
+                break
+            bills += tariff.price(t, held)
+            held |= 1 << t
+            if patient[held]:
+                break
+    assert total == pytest.approx(bills)
+    assert beam.certificate.cost == pytest.approx(total / stops.shape[1])
+
+
+def test_who_stopped_stays_stopped():
+    """Everybody stops on {a}, nobody on {a, b}: after a nothing is paid."""
+    tariff = Tariff.of({"a": 1, "b": 5, "c": 5})
+    stops = np.zeros((8, 4), dtype=bool)
+    stops[0b001] = stops[0b111] = True
+    beam, exact = search(tariff, stops)
+    assert exact.order == beam.order == (0,)
+    assert exact.certificate.cost == 1
+
+
+def test_a_discount_decides():
+    """Alone, b and c cost more than a; with the group's price the pair is cheaper."""
+    stops = np.zeros((8, 10), dtype=bool)
+    stops[[0b110, 0b111, 0b001]] = True
+    dear, cheap = Tariff.of({"a": 12, "b": 10, "c": 10}), {"g": {"b": 1, "c": 1}}
+    assert search(dear, stops)[1].order == (0,)
+    shared = search(Tariff.of({"a": 12, "b": 10, "c": 10}, cheap), stops)[1]
+    assert set(shared.order) == {1, 2}
+    assert shared.certificate.cost == 11
+
+
+def test_the_gap_at_the_time_limit_is_honest():
+    tariff, stops = world(3, 8, n=200, precedence=False)
+    _, stopped_early = search(tariff, stops, width=1, time_limit=0)
+    _, proven = search(tariff, stops)
+    certificate = stopped_early.certificate
+    assert proven.certificate.optimal
+    assert certificate.lower_bound <= proven.certificate.cost + 1e-9 <= certificate.cost + 2e-9
+    assert certificate.gap == pytest.approx(1 - certificate.lower_bound / certificate.cost)
+    assert certificate.optimal == (certificate.gap == 0)
+
+
+def test_no_patient_needs_a_test():
+    tariff = Tariff.of({"a": 1, "b": 2})
+    beam, exact = search(tariff, np.ones((4, 5), dtype=bool))
+    assert beam.order == exact.order == ()
+    assert exact.certificate.cost == 0
+
+
+@given(st.integers(1, 200), st.integers(0, 10**6))
+def test_packing(n, seed):
+    patients = np.random.default_rng(seed).random((3, n)) < 0.5
+    words = pack(patients)
+    np.testing.assert_array_equal(unpack(words, n), patients)
+    np.testing.assert_array_equal(popcount(words), patients.sum(axis=1))
+
+
+def test_packing_without_bitwise_count(monkeypatch):
+    patients = np.random.default_rng(0).random((5, 130)) < 0.5
+    monkeypatch.delattr(np, "bitwise_count", raising=False)  # as in NumPy 1.26
+    np.testing.assert_array_equal(popcount(pack(patients)), patients.sum(axis=1))

@@ -40,6 +40,7 @@ from multiform.metrics import (
 
 Array = NDArray[Any]
 
+PATCHES_BETA = 0.025  # better separated classes need more to be called strong
 SET_LEVELS = (0.95, 0.98)  # MAPIE's confidence levels
 
 
@@ -57,6 +58,13 @@ def build_lifted(n_jobs: int, seed: int) -> Any:
     return Pipeline([*lifted.steps[:-1], ("lem", LoyaltyClassifier(lifted[-1], random_state=seed))])
 
 
+def build_patches(n_jobs: int, seed: int) -> Any:
+    """The machine behind the features of "QMS, patches" of the settings."""
+    patches, qms = settings.build_patches(n_jobs, seed)
+    machine = LoyaltyClassifier(qms, beta=PATCHES_BETA, gamma=1 / PATCHES_BETA, random_state=seed)
+    return Pipeline([("patches", patches), ("lem", machine)])
+
+
 def loyalty_model(name: str, **parameters: Any) -> Model:
     """``LoyaltyClassifier`` around QMS with these parameters, beta = 0.05 and gamma = 20."""
     note = ", ".join(f"{key}={value!r}" for key, value in parameters.items())
@@ -71,6 +79,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 OURS = (
     *(loyalty_model(name, **parameters) for name, parameters in SETTINGS.items()),
     Model("LEM, lifted", build_lifted, "multiform", "600 Nystroem features beside the pixels", ours=True),
+    Model("LEM, patches", build_patches, "multiform", f"ImagePatches(stride=2), beta={PATCHES_BETA}", ours=True),
 )
 PEERS = (
     settings.qms("QMS, top probability", n_components=36),

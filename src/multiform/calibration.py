@@ -12,6 +12,8 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import log_softmax, softmax
 
+from multiform.gpu_arrays import on_gpu
+
 __all__ = ["fit_temperature", "log_scores", "probabilities"]
 
 Doubles = npt.NDArray[np.float64]
@@ -20,12 +22,18 @@ MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 
 def log_scores(f: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """-log f; a sample that a separator meets exactly (f = 0) gets the largest finite score of its type."""
-    f = np.asarray(f)
-    return np.asarray(-np.log(np.maximum(f, np.finfo(f.dtype).tiny)))
+    if not on_gpu(f):
+        f = np.asarray(f)
+    scores: npt.NDArray[Any] = -np.log(np.maximum(f, np.finfo(f.dtype).tiny))
+    return scores
 
 
 def probabilities(scores: npt.NDArray[Any], temperature: float) -> npt.NDArray[Any]:
-    return np.asarray(np.exp(log_softmax(scores / scores.dtype.type(temperature), axis=1)))
+    scaled = scores / scores.dtype.type(temperature)
+    if on_gpu(scaled):
+        chances = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        return chances / chances.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
+    return np.asarray(np.exp(log_softmax(scaled, axis=1)))
 
 
 def fit_temperature(

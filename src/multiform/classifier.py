@@ -20,6 +20,7 @@ from multiform.calibration import fit_temperature, log_scores, probabilities
 from multiform.compat import CallbackSupportMixin
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
 from multiform.evaluation import member_values_in_user_units
+from multiform.gpu_arrays import check_gpu_rows, named_classes, on_gpu
 from multiform.holdout import Mask, all_but, masked_weights, training_masks, unseen_temperature, validation_split
 from multiform.inputs import TrainingInput, check_input, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
@@ -113,6 +114,9 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         Start from the separators of the last fit.
     n_jobs : int or None, default=None
         Threads; None means all cores that the process may use. The model does not depend on it.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        "cuda" trains and evaluates on an NVIDIA GPU (``pip install "multiform[gpu]"``), the same model up to rounding.
+        "auto" does so when there is a GPU and the problem is large enough to gain.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows one line on standard error that updates with every pass.
@@ -173,6 +177,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         "calibrate": ["boolean"],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
+        "device": [StrOptions({"cpu", "cuda", "auto"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -197,6 +202,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         calibrate: bool = True,
         warm_start: bool = False,
         n_jobs: int | None = None,
+        device: str = "cpu",
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -217,6 +223,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         self.calibrate = calibrate
         self.warm_start = warm_start
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
         self.verbose = verbose
 
@@ -256,7 +263,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
         held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val)
         data = prepare(X, self.scaling, weight, self.n_jobs, keep_zeros=self.solver != "adam")
-        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale)
+        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale, self.device)
         n_train = len(target) - (0 if held_out is None else len(held_out))
         n_components = self._n_components(n_train, X.shape[1], len(classes))
         if held_out is not None:
@@ -353,7 +360,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             data = read_with(X, self._center, self._scale)
             n_components = self.n_components_
             start = [self._trained_rows(data)]
-        problem = TrainingProblem(data.rows, target, len(known), data.read_center, data.read_scale)
+        problem = TrainingProblem(data.rows, target, len(known), data.read_center, data.read_scale, self.device)
         # A constant rate, lower than the peak of the schedule of `fit`.
         solver = AdamSolver(1, self._batch_size(n), learning_rate=0.3 * self.learning_rate, revisit=1.0, final_rate=1.0)
         state: Any = None
@@ -569,23 +576,26 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     def _values(self, X: Any, weights: Array, data: TrainingInput) -> Array:
         """f of rows in the user's units, while training."""
         components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
-        return member_values_in_user_units(X, components, offsets, data.center, data.scale, self.n_jobs)
+        return member_values_in_user_units(X, components, offsets, data.center, data.scale, self.n_jobs, self.device)
 
     # --------------------------------------------------------------------------------------------- predicting
 
     def member_values(self, X: Any) -> Array:
         """``f_k(x) = ||A_k x - b_k||^2`` of every sample and class: shape (n, m), the smallest decides.
 
-        float64 input is evaluated in float64, float32, uint8 and sparse input in float32.
+        float64 input is evaluated in float64, float32, uint8 and sparse input in float32. X on a GPU (CuPy's, torch's) is
+        evaluated there in float32, and the answer stays there as a CuPy array.
         """
         check_is_fitted(self, "components_")
-        X = check_input(self, X)
-        return member_values_in_user_units(X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs)
+        X = check_gpu_rows(self, X) if on_gpu(X) else check_input(self, X)
+        return member_values_in_user_units(
+            X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs, self.device
+        )
 
     def predict(self, X: Any) -> Array:
         """The class with the smallest member function."""
         f = self.member_values(X)
-        return np.asarray(self.classes_[f.argmin(axis=1)])
+        return named_classes(self.classes_, f.argmin(axis=1))  # type: ignore[no-any-return]
 
     def decision_function(self, X: Any) -> Array:
         """``-log f``, higher is better: shape (n, m); with two classes (n,), positive for the second."""

@@ -51,7 +51,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A number means folds that balance the classes and never part equal rows.
     ensemble_size : int, default=10
         Steps of the greedy selection.
-    n_components, alpha, max_iter, batch_size, learning_rate, class_weight, n_jobs, random_state
+    n_components, alpha, max_iter, batch_size, learning_rate, class_weight, n_jobs, device, random_state
         As in `QMSClassifier`.
 
     Attributes
@@ -91,6 +91,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
+        "device": [StrOptions({"cpu", "cuda", "auto"})],
         "random_state": ["random_state"],
     }
 
@@ -108,6 +109,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: float = 0.07,
         class_weight: dict[Any, float] | str | None = None,
         n_jobs: int | None = None,
+        device: str = "cpu",
         random_state: Any = None,
     ) -> None:
         self.noise = noise
@@ -121,6 +123,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.class_weight = class_weight
         self.n_jobs = n_jobs
+        self.device = device
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
@@ -141,7 +144,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         folds, n_folds = self._folds(X, target, random)
         encodings = Encodings(self.encodings).fit(X)
         data = prepare(encodings.transform(X), "auto", weight, self.n_jobs)
-        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale)
+        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale, self.device)
 
         # A member for each setting and fold; the settings are encoding x noise.
         settings = [(e, sigma) for e in range(len(encodings.names)) for sigma in noise]

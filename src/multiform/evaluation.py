@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from multiform.gpu_arrays import on_gpu, on_gpu_like
 from multiform.inputs import as_rows
 from multiform.solvers import from_user_units, member_values
 
@@ -17,7 +18,13 @@ Doubles = npt.NDArray[np.float64]
 
 
 def member_values_in_user_units(
-    X: Any, components: Doubles, offsets: Doubles, center: Doubles, scale: Doubles, n_jobs: int | None
+    X: Any,
+    components: Doubles,
+    offsets: Doubles,
+    center: Doubles,
+    scale: Doubles,
+    n_jobs: int | None,
+    device: str = "cpu",
 ) -> Array:
     """``||A_k x - b_k||^2``: float64 input in float64, what the engine reads as it is (float32, uint8, CSR) in float32.
 
@@ -29,13 +36,15 @@ def member_values_in_user_units(
     center, scale : arrays of shape (p,)
         The scaling under which float32 arithmetic is accurate.
     n_jobs : int or None
+    device : {"cpu", "cuda", "auto"}
+        Where float32 is evaluated; with X on a GPU it is that GPU, and the result stays there.
     """
     # Rows that are 0 for every class add a constant; no need to multiply by them.
     used = np.asarray(components.any(axis=(0, 2)))
     used[0] = True  # one row stays, also when no column varies
     constant = (offsets[:, ~used] ** 2).sum(axis=1)
     components, offsets = components[:, used], offsets[:, used]
-    rows = as_rows(X)
+    rows = X if on_gpu(X) else as_rows(X)
     if rows is None:
         m, q, p = components.shape
         stacked = np.ascontiguousarray(components.reshape(m * q, p).T)
@@ -47,5 +56,6 @@ def member_values_in_user_units(
             values[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
         return np.asarray(values + constant)
     weights = from_user_units(components, offsets, center, scale)
-    f = member_values(rows, weights, center.astype(np.float32), scale.astype(np.float32), n_jobs=n_jobs)
-    return np.asarray(f + constant.astype(np.float32))
+    f = member_values(rows, weights, center.astype(np.float32), scale.astype(np.float32), None, n_jobs, device)
+    added = constant.astype(np.float32)
+    return f + on_gpu_like(added, f) if on_gpu(f) else np.asarray(f + added)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse
 from sklearn.utils.validation import validate_data
 
+from multiform.gpu_arrays import as_host
 from multiform.runtime import effective_threads
 from multiform.solvers.problem import Floats, core_rows
 
@@ -37,6 +38,7 @@ class TrainingInput:
 
 def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = False) -> Any:
     """X, or X and y, as `validate_data` returns them; text in X gets a sentence that says what to do."""
+    X, y = as_host(X), as_host(y)
     try:
         return validate_data(estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset)
     except ValueError as error:

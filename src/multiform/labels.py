@@ -10,6 +10,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight
 
+from multiform.gpu_arrays import as_host
 from multiform.inputs import check_input
 
 __all__ = ["check_training_data", "class_weights_of", "of_mean_one"]
@@ -26,7 +27,7 @@ def check_training_data(
     check_classification_targets(y)
     weight = None
     if sample_weight is not None:
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(as_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
         used = weight > 0
         if not used.any():
             raise ValueError(f"sample_weight of {name} is 0 for every sample; at least one must be positive.")

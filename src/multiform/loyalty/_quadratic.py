@@ -27,7 +27,6 @@ from multiform.solvers import (
     Solver,
     TrainingProblem,
     TrainingState,
-    member_values,
     solve,
     with_noise_row,
 )
@@ -78,7 +77,7 @@ class QuadraticTrainer:
         self._class_weights = of_mean_one(class_weights, weight)
         self._data: TrainingInput = prepare(X, estimator.scaling, weight, estimator.n_jobs)
         self._problem = TrainingProblem(
-            self._data.rows, target, len(classes), self._data.read_center, self._data.read_scale
+            self._data.rows, target, len(classes), self._data.read_center, self._data.read_scale, estimator.device
         )
         n = len(target)
         self._n_components = estimator._n_components(n, X.shape[1], len(classes))
@@ -136,7 +135,7 @@ class QuadraticTrainer:
     def _values(self, weights: Floats) -> Floats:
         separators = with_noise_row(weights, self._estimator.noise)
         problem = self._problem
-        return member_values(problem.X, separators, problem.center, problem.scale, n_jobs=self._estimator.n_jobs)
+        return problem.member_values(separators, self._estimator.n_jobs)
 
     def _mask(self, rows: Rows | None) -> Floats | None:
         """Weights of the samples, 0 outside the rows."""

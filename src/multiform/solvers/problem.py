@@ -78,6 +78,19 @@ class TrainingProblem:
         device = open_device("cuda" if self.device == "auto" else self.device)
         return place(self.X, self.center, self.scale, device)
 
+    def member_values(self, weights: Floats, n_jobs: int | None = None) -> Floats:
+        """f of every row: shape (n, m)."""
+        from multiform.solvers import member_values
+        from multiform.solvers.placement import evaluates_on_gpu
+
+        if evaluates_on_gpu(self.X, weights, self.device):
+            from multiform.solvers.cuda import device_member_values
+
+            rows = self.device_rows
+            found: Floats = rows.device.download(device_member_values(rows, weights))
+            return found
+        return member_values(self.X, weights, self.center, self.scale, n_jobs=n_jobs)
+
     def scaled(self, samples: npt.NDArray[Any]) -> Floats:
         """The given rows, scaled: shape (len(samples), p)."""
         rows = self.X[samples]
@@ -179,7 +192,8 @@ def class_means(problem: TrainingProblem, weight: Floats | None, random: np.rand
     samples = np.arange(len(problem.target)) if weight is None else np.flatnonzero(weight > 0)
     if len(samples) > MOST_FOR_MEANS:
         samples = random.permutation(samples)
-        by_class = samples[np.argsort(problem.target[samples], kind="stable")]
+        small = problem.target[samples].astype(np.uint16 if problem.n_classes < 2**16 else np.int32)  # sorts faster
+        by_class = samples[np.argsort(small, kind="stable")]
         counts = np.bincount(problem.target[samples], minlength=problem.n_classes)
         rank = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
         samples = np.sort(by_class[rank < max(8, MOST_FOR_MEANS // problem.n_classes)])

@@ -13,7 +13,16 @@ import numpy.typing as npt
 
 from multiform.solvers.cuda.sources import argument_layout, source_text
 
-__all__ = ["CudaDevice", "Device", "Program", "Staging", "cuda_is_there", "open_device"]
+__all__ = [
+    "CudaDevice",
+    "Device",
+    "Program",
+    "Staging",
+    "cuda_is_there",
+    "cupy_module",
+    "open_device",
+    "small_wanted",
+]
 
 Array = npt.NDArray[Any]
 Grid = tuple[int, int, int]
@@ -147,7 +156,7 @@ def memory_budget() -> int | None:
     return int(text)
 
 
-def _cupy() -> Any:
+def cupy_module() -> Any:
     try:
         import cupy
     except ImportError as error:
@@ -174,7 +183,7 @@ def open_device(device: Any) -> Device:
     if not isinstance(device, str):
         opened: Device = device
         return opened
-    cupy = _cupy()
+    cupy = cupy_module()
     number = int(device.partition(":")[2] or 0)
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
@@ -196,7 +205,7 @@ class CudaDevice:
     """
 
     def __init__(self, number: int = 0) -> None:
-        self.cupy = _cupy()
+        self.cupy = cupy_module()
         self._number = number
         with self.cupy.cuda.Device(number) as device:
             properties = self.cupy.cuda.runtime.getDeviceProperties(number)
@@ -331,7 +340,7 @@ class _CudaStaging:
 @functools.lru_cache(maxsize=256)
 def _module(number: int, source: str, defines: tuple[tuple[str, int], ...]) -> Any:
     """The compiled source; CuPy keeps the machine code on disk, so that it is made once for all processes."""
-    cupy = _cupy()
+    cupy = cupy_module()
     options = ("-std=c++17", *(f"-D{name}={value}" for name, value in defines))
     with cupy.cuda.Device(number):
         module = cupy.RawModule(code=source_text(source), options=options)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
-from multiform.solvers.cuda.device import Device
+from multiform.runtime import effective_threads
 from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem, class_means
+from multiform.solvers.problem import MOST_FOR_MEANS, Floats, ModelBatch, TrainingProblem, class_means
 
 __all__ = ["DeviceMembers", "initial_weights", "stacked_weights"]
 
@@ -89,25 +90,45 @@ def stacked_weights(parts: list[Floats], n_features: int, width: int) -> Floats:
 
 
 def initial_weights(problem: TrainingProblem, batch: ModelBatch) -> list[Floats]:
-    """`ModelBatch.initial_weights` of every member; what members share is computed once.
+    """`ModelBatch.initial_weights` of every member, each distinct one once.
 
-    Equal seeds draw equal numbers, and thousands of members over few samples have the same class means.
+    Equal seeds draw equal numbers. Few samples are all used for the class means, which then do not depend on the seed.
     """
-    if batch.start is not None or batch.columns is None:
-        return [batch.initial_weights(problem, member) for member in range(len(batch))]
-    drawn: dict[tuple[Any, ...], tuple[Floats, Floats]] = {}
+    members = range(len(batch))
+    if batch.start is not None:
+        return [batch.initial_weights(problem, member) for member in members]
+    if len(problem.target) > MOST_FOR_MEANS:
+        return _each_once(problem, batch)
+    means: dict[bytes, Floats] = {}
+    normals: dict[tuple[int, int], Floats] = {}
     found = []
-    for member, columns in enumerate(batch.columns):
-        weight = batch.member_weight(member)
-        seen = None if weight is None or batch.sample_weight is None else (member if batch.sample_weight.ndim == 2 else 0)
-        key = (int(batch.seed[member]), len(columns), seen)
-        if key not in drawn:
-            random = np.random.default_rng(int(batch.seed[member]))
-            means = class_means(problem, weight, random)
-            shape = (problem.n_classes, batch.n_components, len(columns))
-            normal = random.standard_normal(shape, dtype=np.float32) / np.float32(np.sqrt(len(columns)))
-            drawn[key] = (normal, means)
-        normal, means = drawn[key]
-        offset = np.einsum("kqp,kp->kq", normal, means[:, columns])
+    for member in members:
+        weight, columns = batch.member_weight(member), batch.member_columns(member)
+        n_features, seed = problem.n_features if columns is None else len(columns), int(batch.seed[member])
+        seen = b"" if weight is None else weight.tobytes()
+        if seen not in means:
+            means[seen] = class_means(problem, weight, np.random.default_rng(0))
+        if (seed, n_features) not in normals:
+            shape = (problem.n_classes, batch.n_components, n_features)
+            drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+            normals[seed, n_features] = drawn / np.float32(np.sqrt(n_features))
+        normal = normals[seed, n_features]
+        mean = means[seen] if columns is None else means[seen][:, columns]
+        offset = np.einsum("kqp,kp->kq", normal, mean)
         found.append(np.concatenate([normal, offset[:, :, None]], axis=2))
     return found
+
+
+def _each_once(problem: TrainingProblem, batch: ModelBatch) -> list[Floats]:
+    """Members that share seed, weights and columns share their start; the others are found on all cores."""
+    shared = batch.sample_weight is None or batch.sample_weight.ndim == 1
+    keys = [
+        (int(seed), 0 if shared else member, member if batch.columns is not None else 0)
+        for member, seed in enumerate(batch.seed)
+    ]
+    first = {key: member for member, key in reversed(list(enumerate(keys)))}
+    with ThreadPoolExecutor(min(len(first), effective_threads(None))) as threads:
+        drawn = dict(
+            zip(first, threads.map(lambda member: batch.initial_weights(problem, member), first.values()), strict=True)
+        )
+    return [drawn[key] for key in keys]

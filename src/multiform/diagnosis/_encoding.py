@@ -99,6 +99,11 @@ class FeatureCode:
         column, missing = _read(self.name, column, numeric=self.numeric)
         return np.asarray((self._raw(column, missing) - self.center) / self.scale)
 
+    def filled(self, column: Array) -> Array:
+        """The feature itself, missing values filled in."""
+        column, missing = _read(self.name, column, numeric=self.numeric)
+        return np.where(missing, self.fill, column)
+
     def _raw(self, column: Array, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
         filled = np.where(missing, self.fill, column)
         parts: list[Array] = [filled.astype(np.float64)] if self.numeric else []

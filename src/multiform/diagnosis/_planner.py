@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,12 +17,13 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 
 from multiform.diagnosis._acquisitions import Acquisitions
 from multiform.diagnosis._encoding import Encoding, columns_of
+from multiform.diagnosis._evaluation import Evaluation, evaluate
 from multiform.diagnosis._judge import RULES, Judge, Opinion
 from multiform.diagnosis._level import FrontierPoint, chosen_level, frontier_point, level_ladder, unseen_course
 from multiform.diagnosis._models import EvidenceModels, Records, default_settings
 from multiform.diagnosis._plan import Course, Plan, follow
 from multiform.diagnosis._policy import Planning
-from multiform.diagnosis._search import EXACT_UP_TO
+from multiform.diagnosis._search import EXACT_UP_TO, Certificate
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff, read_costs
 from multiform.inputs import content_folds
@@ -39,6 +41,23 @@ NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness a
 
 class ThetaNotReachedWarning(UserWarning):
     """No stopping level keeps the accuracy that was asked for; the plan buys everything."""
+
+
+@dataclass(frozen=True)
+class MadePlan:
+    """A plan and all that was learnt to make it."""
+
+    names: list[str]
+    classes: Array
+    target: npt.NDArray[np.int32]
+    encoding: Encoding
+    planning: Planning
+    theta: float
+    full_accuracy: float
+    level: float
+    plan: Plan
+    certificate: Certificate
+    frontier: list[FrontierPoint]
 
 
 class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -222,6 +241,24 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n,)
             The diagnoses.
         """
+        made = self._make(X, y)
+        planning, plan, tariff = made.planning, made.plan, made.planning.tariff
+        course = unseen_course(planning, plan, made.level, np.arange(len(made.target)))
+        self.classes_ = made.classes
+        self.n_features_in_ = len(made.names)
+        self.feature_names_in_ = np.array(made.names, dtype=object)
+        self.tariff_, self.encoding_ = tariff, made.encoding
+        self.theta_, self.full_accuracy_, self.level_ = made.theta, made.full_accuracy, made.level
+        self.plan_, self.certificate_, self.frontier_ = plan, made.certificate, made.frontier
+        self.order_ = [tariff.tests[t] for t in plan.order]
+        self.expected_cost_ = float(course.cost.mean())
+        self.panel_cost_ = tariff.panel_cost
+        self.judge_ = planning.judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
+        self.remaining_costs_, self.stop_shares_ = _outlook(planning, plan, course)
+        return self
+
+    def _make(self, X: Any, y: Any) -> MadePlan:
+        """Everything that fit finds out, with all models that it trained on the way."""
         tariff, features = self._tariff_and_features()
         betas = _betas(self.beta)
         names = self._feature_names(X, features)
@@ -229,7 +266,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(next(iter(columns.values())), y)
-        classes, target = np.unique(y, return_inverse=True)
+        classes, index = np.unique(y, return_inverse=True)
+        target = index.astype(np.int32).ravel()
         if len(classes) < 2:
             raise ValueError(f"DiagnosisPlanner needs patients of at least 2 classes in y; got 1 class, {classes[0]}.")
         exact = self._is_exact(len(tariff))
@@ -238,40 +276,21 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoding = Encoding.learnt(columns, features)
         rows = encoding.encode(columns)
         folds = content_folds(rows, target, self.cv, np.random.default_rng(seed))
-        folds = np.unique(folds, return_inverse=True)[1]
-        records = Records(
-            rows,
-            target.astype(np.int32).ravel(),
-            folds.astype(np.int64).ravel(),
-            encoding.column_owner,
-            len(classes),
-        )
+        folds = np.unique(folds, return_inverse=True)[1].astype(np.int64).ravel()
+        records = Records(rows, target, folds, encoding.column_owner, len(classes))
         _refuse_bare_folds(records)
         some = _some_sets(tariff, seed)
         models = EvidenceModels(records, default_settings(self._estimator(), records, some, betas, seed, self.n_jobs))
         judge = Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything])
-        if exact:
-            judge.learn([one for one in range(1 << len(tariff)) if one & tariff.known == tariff.known])
         width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
-        planning = Planning(tariff, judge, self.policy, exact, width, float(self.time_limit))
-        full_accuracy = float((judge.unseen_answer(tariff.everything) == records.target).mean())
+        planning = Planning(tariff, judge, self.policy, width, float(self.time_limit))
+        full_accuracy = float((judge.unseen_answer(tariff.everything) == target).mean())
         theta = full_accuracy if self.theta is None else float(self.theta)
         frontier, level = self._choose_level(planning, theta, full_accuracy)
         plan, certificate = planning.plan(level, np.ones(len(y), dtype=bool), exact=exact)
-        course = unseen_course(planning, plan, level, np.arange(len(y)))
-
-        self.classes_ = classes
-        self.n_features_in_ = len(names)
-        self.feature_names_in_ = np.array(names, dtype=object)
-        self.tariff_, self.encoding_ = tariff, encoding
-        self.theta_, self.full_accuracy_, self.level_ = theta, full_accuracy, level
-        self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
-        self.order_ = [tariff.tests[t] for t in plan.order]
-        self.expected_cost_ = float(course.cost.mean())
-        self.panel_cost_ = tariff.panel_cost
-        self.judge_ = judge.kept([*plan.sets, *([] if tariff.everything in plan.sets else [tariff.everything])])
-        self.remaining_costs_, self.stop_shares_ = _outlook(planning, plan, course)
-        return self
+        return MadePlan(
+            names, classes, target, encoding, planning, theta, full_accuracy, level, plan, certificate, frontier
+        )
 
     def _tariff_and_features(self) -> tuple[Tariff, list[list[str]]]:
         prices, groups = read_costs(self.costs, self.groups)
@@ -389,6 +408,40 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """A session for one patient at the bedside."""
         check_is_fitted(self, "plan_")
         return DiagnosisSession(self)
+
+    def evaluate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        cv: int = 5,
+        repeats: int = 1,
+        baselines: Any = "auto",
+        frontier: bool = True,
+        random_state: Any = 0,
+    ) -> Evaluation:
+        """Nested estimates: whole plans are made on parts of the patients and followed by the others.
+
+        Parameters
+        ----------
+        X, y : the patients, as in `fit`
+        cv : int, default=5
+            Outer folds. Everything that `fit` decides, the level too, is decided again in each of them.
+        repeats : int, default=1
+            Times that the folds are drawn anew.
+        baselines : "auto" or sequence of str, default="auto"
+            What to compare with, on the same patients: any of ``multiform.diagnosis.BASELINES``. "auto" is all that
+            need no further package; "pystreed" needs the package of that name.
+        frontier : bool, default=True
+            Whether every level is followed too.
+        random_state : int or None, default=0
+            Of the outer folds.
+
+        Returns
+        -------
+        evaluation : Evaluation
+        """
+        return evaluate(self, X, y, cv, repeats, baselines, frontier, random_state)
 
     def _encoded(self, X: Any) -> npt.NDArray[np.float32]:
         check_is_fitted(self, "plan_")

@@ -44,8 +44,6 @@ class Planning:
     tariff : Tariff
     judge : Judge
     policy : {"fixed", "adaptive"}
-    exact : bool
-        Whether the order is proven optimal on the estimate.
     width : int
         Of the beam.
     time_limit : float
@@ -55,7 +53,6 @@ class Planning:
     tariff: Tariff
     judge: Judge
     policy: str
-    exact: bool
     width: int
     time_limit: float
 

@@ -7,7 +7,7 @@ promise. The trees are other classifiers altogether, with their own idea of cost
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,13 @@ import numpy.typing as npt
 from scipy.special import xlogy
 
 from multiform.diagnosis._judge import suffices
-from multiform.diagnosis._level import level_ladder, unseen_course
+from multiform.diagnosis._level import chosen_level, frontier_point, level_ladder, unseen_course
 from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._policy import Planning, completed
 from multiform.diagnosis._tariff import Tariff
 from multiform.diagnosis._trees import Node, eg2_tree, streed_tree, walk
 
-__all__ = ["BASELINES", "Contest", "Outcome", "baseline"]
+__all__ = ["BASELINES", "Contest", "Outcome", "baseline", "followed"]
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
@@ -30,6 +30,9 @@ Ints = npt.NDArray[np.int64]
 
 BASELINES = (
     "full panel",
+    "fixed order",
+    "adaptive policy",
+    "calibrated stop",
     "cheapest first",
     "random order",
     "information per cost",
@@ -76,12 +79,34 @@ def _full_panel(contest: Contest) -> Outcome:
     return Outcome(np.full(len(answer), planning.tariff.panel_cost), answer)
 
 
+def _planned(contest: Contest, planning: Planning) -> Outcome:
+    """The planner's own procedure under another policy or rule."""
+    judge = planning.judge
+    ladder = level_ladder(judge.rule, judge.models.settings.betas)
+    point = chosen_level([frontier_point(planning, level) for level in ladder], contest.allowed_loss)
+    level = 0.0 if point is None else point.level
+    plan, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
+    return followed(contest, planning, plan, level)
+
+
+def followed(contest: Contest, planning: Planning, plan: Plan, level: float) -> Outcome:
+    judge = planning.judge
+    course = follow(
+        plan,
+        planning.tariff,
+        lambda held, rows: judge.opinion(held, contest.rows[rows]),
+        level,
+        len(contest.rows),
+        judge.models.records.n_classes,
+    )
+    return Outcome(course.cost, course.answer)
+
+
 def _at_its_level(contest: Contest, order: tuple[int, ...]) -> Outcome:
     """An order with the level that a plan would have got for it: the cheapest whose guarded loss is allowed."""
     planning = contest.planning
     judge, n = planning.judge, planning.n
-    n_classes = judge.models.records.n_classes
-    plan = Plan.of_order(order, planning.tariff.known, n_classes)
+    plan = Plan.of_order(order, planning.tariff.known, judge.models.records.n_classes)
     best, best_cost = 0.0, np.inf
     for level in level_ladder(judge.rule, judge.models.settings.betas):
         course = unseen_course(planning, plan, level, np.arange(n))
@@ -89,15 +114,7 @@ def _at_its_level(contest: Contest, order: tuple[int, ...]) -> Outcome:
         guarded = forgone.mean() + forgone.std(ddof=1) / np.sqrt(n)
         if guarded <= contest.allowed_loss and course.cost.mean() < best_cost:
             best, best_cost = level, float(course.cost.mean())
-    course = follow(
-        plan,
-        planning.tariff,
-        lambda held, rows: judge.opinion(held, contest.rows[rows]),
-        best,
-        len(contest.rows),
-        n_classes,
-    )
-    return Outcome(course.cost, course.answer)
+    return followed(contest, planning, plan, best)
 
 
 def _cheapest_first(contest: Contest) -> Outcome:
@@ -120,22 +137,15 @@ def _random_order(contest: Contest) -> Outcome:
     return Outcome(cost, np.choose(which, [one.answer for one in outcomes]))
 
 
-def _log_loss(planning: Planning, tests: int) -> float:
-    """On unseen patients, calibrated."""
-    chances = planning.judge.unseen(tests).chances
-    target = planning.judge.models.records.target
-    return float(-np.log(np.maximum(chances[np.arange(len(target)), target], 1e-12)).mean())
-
-
 def _information_per_cost(contest: Contest) -> Outcome:
     """Forward: the test that lowers the log loss most for its price, given those before it."""
     planning, tariff = contest.planning, contest.planning.tariff
     held, order = tariff.known, []  # type: int, list[int]
-    now = _log_loss(planning, held)
+    now = planning.judge.log_loss(held)
     while held != tariff.everything:
         tests = tariff.next_tests(held)
         planning.judge.learn([held | 1 << t for t in tests])
-        gains = {t: now - _log_loss(planning, held | 1 << t) for t in tests}
+        gains = {t: now - planning.judge.log_loss(held | 1 << t) for t in tests}
         best = max(tests, key=lambda t: gains[t] / max(tariff.price(t, held), 1e-9))
         order.append(best)
         now -= gains[best]
@@ -222,6 +232,9 @@ def _entropy(chances: Doubles) -> Doubles:
 
 _METHODS: dict[str, Callable[[Contest], Outcome | None]] = {
     "full panel": _full_panel,
+    "fixed order": lambda contest: _planned(contest, replace(contest.planning, policy="fixed")),
+    "adaptive policy": lambda contest: _planned(contest, replace(contest.planning, policy="adaptive")),
+    "calibrated stop": lambda contest: _planned(contest, contest.planning.under("calibrated")),
     "cheapest first": _cheapest_first,
     "random order": _random_order,
     "information per cost": _information_per_cost,

@@ -17,10 +17,9 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from multiform.diagnosis._baselines import BASELINES, Contest, Outcome, baseline
+from multiform.diagnosis._baselines import BASELINES, Contest, Outcome, baseline, followed
 from multiform.diagnosis._encoding import columns_of
 from multiform.diagnosis._level import level_ladder
-from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._trees import questions
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def evaluate(
 ) -> Evaluation:
     """See `DiagnosisPlanner.evaluate`."""
     y = np.asarray(y)
-    names = _asked(baselines)
+    names = _asked(baselines, planner.policy)
     seeds = np.random.SeedSequence(random_state).generate_state(repeats)
     tallies: dict[str, _Tally] = {}
     thetas, orders, panel = [], [], 0.0
@@ -160,7 +159,7 @@ def evaluate(
             tally("full evidence").add(
                 test, Outcome(np.full(len(test), panel), np.where(whole, target, -1)), target, whole
             )
-            tally("plan").add(test, _followed(made, contest, made.plan, made.level), target, whole)
+            tally("plan").add(test, followed(contest, made.planning, made.plan, made.level), target, whole)
             for name in names:
                 outcome = baseline(name, contest)
                 if outcome is not None:
@@ -168,7 +167,7 @@ def evaluate(
             if frontier:
                 for level in level_ladder(made.planning.judge.rule, made.planning.judge.models.settings.betas):
                     plan, _ = made.planning.plan(level, np.ones(made.planning.n, dtype=bool), exact=False)
-                    tally(f"level {level:g}").add(test, _followed(made, contest, plan, level), target, whole)
+                    tally(f"level {level:g}").add(test, followed(contest, made.planning, plan, level), target, whole)
     rows = {name: one.row(name, panel) for name, one in tallies.items()}
     return Evaluation(
         rows["plan"],
@@ -184,14 +183,15 @@ def evaluate(
     )
 
 
-def _asked(baselines: str | Sequence[str]) -> tuple[str, ...]:
+def _asked(baselines: str | Sequence[str], policy: str) -> tuple[str, ...]:
+    own = {"fixed": "fixed order", "adaptive": "adaptive policy"}[policy]
     if isinstance(baselines, str):
         if baselines != "auto":
             raise ValueError(
                 f"baselines of DiagnosisPlanner.evaluate must be 'auto' or a sequence of {list(BASELINES)}; "
                 f"got {baselines!r}."
             )
-        return tuple(name for name in BASELINES if name != "pystreed")
+        return tuple(name for name in BASELINES if name != "pystreed" and name != own)
     unknown = [name for name in baselines if name not in BASELINES]
     if unknown:
         raise ValueError(
@@ -212,16 +212,3 @@ def _contest(
     allowed = made.full_accuracy - made.theta + planner.tolerance
     rows = made.encoding.encode(test)
     return Contest(made.planning, made.level, allowed, rows, asked_train, asked_test, owner, seed), target
-
-
-def _followed(made: MadePlan, contest: Contest, plan: Plan, level: float) -> Outcome:
-    judge = made.planning.judge
-    course = follow(
-        plan,
-        made.planning.tariff,
-        lambda held, rows: judge.opinion(held, contest.rows[rows]),
-        level,
-        len(contest.rows),
-        len(made.classes),
-    )
-    return Outcome(course.cost, course.answer)

@@ -149,6 +149,11 @@ class Judge:
         """The doubts about the training patients, remembered."""
         return np.asarray(self._unseen.doubt[self._remembered([tests])[0]], dtype=np.float64)
 
+    def log_loss(self, tests: int) -> float:
+        """Of the calibrated chances on a set, over unseen patients."""
+        chances, target = self.unseen(tests).chances, self.models.records.target
+        return float(-np.log(np.maximum(chances[np.arange(len(target)), target], 1e-12)).mean())
+
     def _remembered(self, sets: Sequence[int]) -> npt.NDArray[np.int64]:
         """Where the table holds each set; what is new is learnt, all of it together."""
         place = self._unseen.place

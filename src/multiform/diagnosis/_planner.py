@@ -35,7 +35,7 @@ Doubles = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 EXACT_BY_DEFAULT = 13  # tests
-WIDE_BEAM, NARROW_BEAM = 60, 12  # where every set is known anyway, and where each one costs a fit
+WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
 
 
@@ -283,7 +283,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         models = EvidenceModels(records, default_settings(self._estimator(), records, some, betas, seed, self.n_jobs))
         judge = Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything])
         width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
-        planning = Planning(tariff, judge, self.policy, width, float(self.time_limit))
+        planning = Planning(tariff, judge, self.policy, width, float(self.time_limit), thorough=exact)
         full_accuracy = float((judge.unseen_answer(tariff.everything) == target).mean())
         theta = full_accuracy if self.theta is None else float(self.theta)
         frontier, level = self._choose_level(planning, theta, full_accuracy)

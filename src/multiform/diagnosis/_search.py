@@ -143,6 +143,7 @@ def beam_order(
     start: int,
     width: int,
     promising: Callable[[Sets], npt.NDArray[np.bool_]] | None = None,
+    few: int = 0,
 ) -> SearchResult:
     """A good order for the patients of `alive`: the `width` most promising labels of each layer go on.
 
@@ -154,6 +155,8 @@ def beam_order(
     ----------
     promising : callable, optional
         For sets of shape (L,), which tests to consider next: boolean, shape (L, n_tests).
+    few : int, default=0
+        So many patients are not worth a search: when no more are alive, they take all remaining tests.
     """
     n = max(1, int(popcount(alive)))
     held = np.array([start], dtype=np.int64)
@@ -162,8 +165,9 @@ def beam_order(
     best_cost, best_order, n_labels = np.inf, (), 1  # type: float, tuple[int, ...], int
     while True:
         counts = popcount(alive)
-        finished = counts == 0
+        finished = counts <= few
         if finished.any():
+            cost = np.where(finished, cost + counts * remaining_price(tariff, held), cost)
             first = np.flatnonzero(finished)[np.argmin(cost[finished])]
             if cost[first] < best_cost:
                 best_cost, best_order = float(cost[first]), tuple(int(t) for t in orders[first])

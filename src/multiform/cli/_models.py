@@ -24,10 +24,11 @@ def opened(path: str) -> TableModel | MatrixModel:
     model = load(path)
     if isinstance(model, TableClassifier) and hasattr(model, "columns_"):
         return TableModel(model)
-    if not hasattr(model, "predict_proba") or not hasattr(model, "classes_"):
-        kind = type(model).__name__
-        more = "; `multiform diagnose` uses it" if kind == "DiagnosisPlanner" else ", or is not fitted"
-        raise TableError(f"{path} holds a {kind}, which does not predict tables{more}.")
+    kind = type(model).__name__
+    if kind == "DiagnosisPlanner":
+        raise TableError(f"{path} holds a plan, which does not predict tables; `multiform diagnose` uses it.")
+    if not hasattr(model, "classes_"):
+        raise TableError(f"{path} holds a {kind} that is not fitted.")
     return MatrixModel(model)
 
 

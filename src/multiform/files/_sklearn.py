@@ -135,8 +135,7 @@ def _found(transformer: Any) -> dict[str, Any]:
         "value_columns": columns["values"],
         "categories": list(fitted["values"].categories_) if has_values else [],
         "hinge_columns": columns["hinges"],
-        # A B-spline of degree k has k knots more at either end than the data have.
-        "knots": np.column_stack([spline.t[spline.k : -spline.k] for spline in splines]) if has_hinges else None,
+        "knots": np.column_stack([spline.t for spline in splines]) if has_hinges else None,
     }
 
 
@@ -153,7 +152,8 @@ def build_encodings(cls: type, parts: Parts) -> Any:
 
 
 def _enrichment(n_features: int, value_columns: Any, categories: Any, hinge_columns: Any, knots: Any) -> Any:
-    """`multiform.encodings.enrichment` with its categories and knots given, so that any rows will do to fit it."""
+    """`multiform.encodings.enrichment` with its categories, so that any rows will do to fit it, and its splines."""
+    from scipy.interpolate import BSpline
     from sklearn.compose import ColumnTransformer
     from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
@@ -169,14 +169,21 @@ def _enrichment(n_features: int, value_columns: Any, categories: Any, hinge_colu
             "hinges",
             SplineTransformer(
                 degree=1,
-                knots="quantile" if knots is None else knots,
+                n_knots=5 if knots is None else len(knots) - 2,  # one more at either end than the data have
+                knots="uniform",
                 extrapolation="linear",
                 include_bias=False,
             ),
             hinge_columns,
         ),
     ]
-    rows = np.zeros((2, n_features))
+    rows = np.tile(np.array([[0.0], [1.0]]), (1, n_features))
     for column, values in zip(value_columns, categories, strict=True):
         rows[:, column] = values[0]
-    return ColumnTransformer(steps, sparse_threshold=0).fit(rows)
+    transformer = ColumnTransformer(steps, sparse_threshold=0).fit(rows)
+    if knots is not None:
+        # Quantiles can be equal, which the constructor of SplineTransformer refuses.
+        n_splines = len(knots) - 2
+        splines = [BSpline(column, np.eye(n_splines), 1, extrapolate=False) for column in np.asarray(knots).T.copy()]
+        transformer.named_transformers_["hinges"].bsplines_ = splines
+    return transformer

@@ -1,0 +1,334 @@
+"""What the commands say and write, called in this process."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import multiform
+from multiform import QMSClassifier, reproduction
+from multiform.cli import main
+from multiform.cli._app import COMMANDS
+from tests.cli.conftest import people
+from tests.datasets.idx_files import write_folder
+
+
+def test_help_of_every_command_has_an_example(call):
+    code, out, _ = call("--help")
+    assert code == 0
+    for name in COMMANDS:
+        assert name in out
+        code, text, _ = call(name, "--help")
+        assert code == 0
+        assert "Examples:" in text
+        assert f"multiform {name}" in text
+        assert "--json" in text
+
+
+def test_version(call):
+    assert call("--version") == (0, f"multiform {multiform.__version__}\n", "")
+
+
+def test_fit_shows_what_was_done_to_each_column(folder, tmp_path, call):
+    code, out, err = call("fit", folder / "train.csv", "-t", "level", "-o", tmp_path / "m.mfm", "--max-iter", 20)
+    assert code == 0
+    for words in (
+        "300 rows",
+        "3 classes",
+        "identifier",
+        "every cell reads as a date",
+        "constant",
+        "estimated accuracy",
+        "strong",
+    ):
+        assert words in out
+    assert "note: column 'patient_id' was left out as an identifier" in err
+    code, told, _ = call("info", tmp_path / "m.mfm")
+    assert code == 0
+    for line in out.splitlines():
+        if line.startswith(("age", "city", "visit", "note", "ward")):
+            assert line in told
+    assert "notes command: multiform" in told
+
+
+def test_the_same_seed_gives_the_same_model(folder, tmp_path, call):
+    for name in ("a", "b"):
+        call("fit", folder / "train.csv", "-t", "level", "-o", tmp_path / f"{name}.mfm", "--max-iter", 20, "--seed", 3)
+        assert call("predict", tmp_path / f"{name}.mfm", folder / "test.csv", "-o", tmp_path / f"{name}.csv")[0] == 0
+    assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (["--model", "qms", "--solver", "cpm", "--components", "4", "--alpha", "0.4", "--balanced"], "QMSClassifier"),
+        (["--model", "cv", "--max-iter", "10"], "QMSClassifierCV"),
+        (["--model", "loyalty", "--noise", "0.5"], "LoyaltyClassifier"),
+        (["--target-accuracy", "0.6", "--noise", "0.5"], "TriageClassifier"),
+    ],
+)
+def test_models(options, kind, folder, tmp_path, call_json):
+    told = call_json("fit", folder / "train.csv", "-t", "level", "-o", tmp_path / "m.mfm", *options)
+    assert told["kind"] == kind
+    assert told["rows"] == 300
+    model = multiform.load(tmp_path / "m.mfm")
+    assert type(model.estimator_).__name__ == kind
+    inner = model.estimator_.get_params()
+    if kind == "QMSClassifier":
+        assert (inner["n_components"], inner["alpha"], inner["class_weight"], inner["solver"]) == (
+            4,
+            0.4,
+            "balanced",
+            "cpm",
+        )
+    evaluated = call_json("evaluate", tmp_path / "m.mfm", folder / "test.csv")
+    assert evaluated["accuracy"] > evaluated["commonest_class_accuracy"] + 0.2
+
+
+def test_columns_can_be_overruled(folder, tmp_path, call_json):
+    told = call_json(
+        "fit", folder / "train.csv", "-t", "level", "-o", tmp_path / "m.mfm", "--model", "qms", "--noise", 1,
+        "--drop", "note,ward", "--as-category", "age", "--id", "city", "--as-text", "visit",
+    )  # fmt: skip
+    roles = {column["name"]: column["role"] for column in told["columns"]}
+    assert roles == {
+        "patient_id": "identifier",
+        "age": "category",
+        "city": "identifier",
+        "visit": "text",
+        "note": "dropped",
+        "ward": "dropped",
+    }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "jsonl"])
+def test_predict_writes_every_format_in_the_order_of_the_input(suffix, folder, tmp_path, call, call_json):
+    out = tmp_path / f"answers.{suffix}"
+    told = call_json(
+        "predict", folder / "model.mfm", folder / "test.csv", "-o", out, "--keep", "patient_id", "--chances"
+    )
+    match suffix:
+        case "parquet":
+            found = pl.read_parquet(out)
+        case "jsonl":
+            found = pl.read_ndjson(out)
+        case _:
+            found = pl.read_csv(out, separator="\t" if suffix == "tsv" else ",")
+    assert found.columns == [
+        "patient_id", "label", "chance", "loyalty", "chance of mild", "chance of none", "chance of severe",
+    ]  # fmt: skip
+    test = pl.read_csv(folder / "test.csv")
+    assert found["patient_id"].to_list() == test["patient_id"].to_list()
+    model = multiform.load(folder / "model.mfm")
+    assert found["label"].to_list() == model.predict(test).tolist()
+    np.testing.assert_allclose(found["chance"].to_numpy(), model.loyalty_score(test))
+    assert told["rows"] == 200
+    assert sum(told["labels"].values()) == 200
+    assert [entry.name for entry in tmp_path.iterdir()] == [out.name]
+
+
+def test_predict_reads_and_writes_streams(folder, capsysbinary, monkeypatch):
+    content = (folder / "test.csv").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))
+    assert main(["predict", str(folder / "model.mfm"), "-", "--output-format", "jsonl", "-q"]) == 0
+    lines = capsysbinary.readouterr().out.decode().splitlines()
+    assert len(lines) == 200
+    assert json.loads(lines[0]).keys() == {"label", "chance", "loyalty"}
+
+
+def test_several_files_and_a_pattern(folder, tmp_path, call_json):
+    test = pl.read_csv(folder / "test.csv")
+    for part in range(4):
+        test[part * 50 : (part + 1) * 50].write_parquet(tmp_path / f"part-{part}.parquet")
+    call_json("predict", folder / "model.mfm", tmp_path / "part-*.parquet", "-o", tmp_path / "parts.csv")
+    call_json("predict", folder / "model.mfm", folder / "test.csv", "-o", tmp_path / "whole.csv")
+    parts, whole = pl.read_csv(tmp_path / "parts.csv"), pl.read_csv(tmp_path / "whole.csv")
+    assert parts["label"].equals(whole["label"])
+    np.testing.assert_allclose(parts["chance"], whole["chance"], rtol=1e-12)  # products of other sizes round otherwise
+
+
+def test_odd_cells_are_told_and_stop_nothing(folder, tmp_path, call):
+    odd = people(50, 2).with_columns(
+        city=pl.Series(["Atlantis"] * 4 + ["Rome"] * 46),
+        age=pl.Series(["old"] * 3 + ["50"] * 47),
+        visit=pl.Series([None] + ["2024-01-01"] * 49),
+    )
+    odd.write_csv(tmp_path / "odd.csv")
+    code, out, err = call("predict", folder / "model.mfm", tmp_path / "odd.csv", "-o", tmp_path / "out.csv")
+    assert code == 0
+    assert "50 rows written" in out
+    assert "note: column 'city': 4 cells with a value that the training table does not have." in err
+    assert "note: column 'age': 3 cells that cannot be read; taken as missing." in err
+    assert "note: column 'visit': 1 cell without a value" in err
+    code, _, err = call("predict", folder / "model.mfm", tmp_path / "odd.csv", "-o", tmp_path / "out.csv", "--quiet")
+    assert (code, err) == (0, "")
+
+
+def test_evaluate_beside_what_was_expected(folder, call, call_json):
+    code, out, _ = call("evaluate", folder / "model.mfm", folder / "test.csv")
+    assert code == 0
+    for words in ("200 rows, accuracy", "always answering", "right when said", "expected", "strong"):
+        assert words in out
+    told = call_json("evaluate", folder / "model.mfm", folder / "test.csv")
+    test = pl.read_csv(folder / "test.csv")
+    right = multiform.load(folder / "model.mfm").predict(test) == test["level"].to_numpy()
+    assert told["accuracy"] == pytest.approx(right.mean())
+    assert sum(row["count"] for row in told["loyalty"].values()) == 200
+
+
+def test_requirements_decide_the_exit_code(folder, call):
+    model, promise, test = folder / "model.mfm", folder / "promise.mfm", folder / "test.csv"
+    assert call("evaluate", model, test, "--require", "0.5")[0] == 0
+    code, out, err = call("evaluate", model, test, "--require", "0.999")
+    assert code == 3
+    assert "200 rows" in out
+    assert "0.999 was required" in err
+    code, out, _ = call("evaluate", promise, test, "--require", "promise")
+    assert code == 0
+    assert "promised 60.00%: kept" in out
+    assert call("evaluate", model, test, "--require", "promise")[0] == 2
+    assert call("evaluate", model, test, "--require", "much")[0] == 2
+
+
+def test_rows_without_a_label_and_rare_classes(tmp_path, call):
+    frame = people(120, 5).with_columns(level=pl.Series([None] * 7 + ["odd"] + ["mild", "none"] * 56))
+    frame.write_csv(tmp_path / "t.csv")
+    code, _, err = call("fit", tmp_path / "t.csv", "-t", "level", "-o", tmp_path / "m.mfm", "--max-iter", 10)
+    assert code == 0
+    assert "note: 7 rows have no label and were left out." in err
+    assert "note: class 'odd' has fewer than 5 rows" in err
+    code, _, err = call("evaluate", tmp_path / "m.mfm", tmp_path / "t.csv")
+    assert code == 0
+    assert "7 rows have no label" in err
+
+
+def test_a_model_saved_in_python_predicts_too(tmp_path, call, call_json):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(80, 2)), np.arange(80) % 2
+    X[:, 0] += 3 * y
+    np.savez(tmp_path / "train.npz", X=X, y=y)
+    multiform.save(QMSClassifier(random_state=0).fit(X, y), tmp_path / "m.mfm")
+    told = call_json("evaluate", tmp_path / "m.mfm", tmp_path / "train.npz", "--target", "y")
+    assert told["accuracy"] > 0.8
+    (tmp_path / "new.csv").write_text("first,second\n1.5,2\n1,x\n")
+    code, _, err = call("predict", tmp_path / "m.mfm", tmp_path / "new.csv")
+    assert code == 1
+    assert "Column 'second', row 2: the model needs a number; got 'x'." in err
+    (tmp_path / "new.csv").write_text("first\n1.5\n")
+    assert (
+        "reads 2 columns of numbers, and the table has 1"
+        in call("predict", tmp_path / "m.mfm", tmp_path / "new.csv")[2]
+    )
+    code, _, err = call("evaluate", tmp_path / "m.mfm", tmp_path / "train.npz")
+    assert code == 2
+    assert "give --target" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "match"),
+    [
+        ("fitt", 2, "There is no command 'fitt', but there is fit; see multiform --help."),
+        ("fit {folder}/train.csv", 2, "Missing option '--target' / '-t'; see multiform fit --help."),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --model forest", 2, "'forest' is not one of"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --model qms --target-accuracy 0.9", 2, "is a promise"),
+        ("fit {folder}/train.csv -t leve -o {new}/m.mfm", 1, "There is no column 'leve' to predict"),
+        ("fit {folder}/train.csv -t level -o {new}/no/m.mfm --model qms", 1, "there is no folder"),
+        ("fit {folder}/train.csv -t patient_id -o {new}/m.mfm", 1, "which are no classes"),
+        ("fit {folder}/none.csv -t level -o {new}/m.mfm", 1, "There is no file"),
+        ("fit {new}/bad.csv -t b -o {new}/m.mfm", 1, "bad.csv, line 3, column 3: the line has 3 cells"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --alpha 2", 1, "alpha"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --as-number city", 1, "row 1 holds"),
+        ("predict {folder}/none.mfm {folder}/test.csv", 1, "There is no model file"),
+        ("predict {folder}/test.csv {folder}/test.csv", 1, "is not a model file of multiform"),
+        ("predict {folder}/model.mfm {new}/bad.csv", 1, "bad.csv, line 3"),
+        (
+            "predict {folder}/model.mfm {new}/few.csv",
+            1,
+            "few.csv: The table has no column 'age', which the model needs",
+        ),
+        ("predict {folder}/model.mfm {folder}/test.csv -o {new}/out.xls", 2, "name the output .csv"),
+        ("predict {folder}/model.mfm {folder}/test.csv -o {new}/o.csv --keep w", 1, "no column 'w' to keep"),
+        ("predict {folder}/model.mfm {folder}/test.csv --json", 2, "cannot share standard output"),
+        ("predict {folder}/model.mfm {folder}/test.csv --output-format parquet", 2, "standard output"),
+        ("evaluate {folder}/model.mfm {new}/few.csv", 1, "few.csv: The table has no column 'level' with the truth"),
+        ("info {folder}/train.csv", 1, "is not a model file of multiform"),
+        ("diagnose {folder}/model.mfm", 1, "holds a TableClassifier and no plan"),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(words, code, match, folder, tmp_path, call):
+    (tmp_path / "bad.csv").write_text("a,b\n1,x\n2,y,z\n")
+    (tmp_path / "few.csv").write_text("city,visit\nRome,2024-01-01\n")
+    (tmp_path / "m.mfm").write_text("the old one")
+    before = sorted(entry.name for entry in tmp_path.iterdir())
+    found, out, err = call(*words.format(folder=folder, new=tmp_path).split())
+    assert found == code
+    assert match in err
+    assert err.startswith("multiform: ")
+    assert err.count("\n") == 1
+    if "--json" in words:
+        assert json.loads(out) == {"error": err.removeprefix("multiform: ").rstrip("\n"), "exit_code": code}
+    assert (tmp_path / "m.mfm").read_text() == "the old one"
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == before
+
+
+def test_info_of_the_installation(call_json):
+    told = call_json("info")
+    assert told["multiform"] == multiform.__version__
+    assert told["extra cli"] == "installed"
+
+
+def test_without_the_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "polars", None)
+    assert main(["info"]) == 1
+    assert 'needs polars; install it with pip install "multiform[cli]"' in capsys.readouterr().err
+
+
+def test_export(folder, tmp_path, call_json):
+    pytest.importorskip("skl2onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    told = call_json("export", folder / "model.mfm", "--onnx", tmp_path / "m.onnx")
+    model, test = multiform.load(folder / "model.mfm"), pl.read_csv(folder / "test.csv")
+    assert told["inputs"] == model.encoded_names()
+    session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
+    X = model.transform(test).astype(np.float32)
+    labels = session.run(["label"], {"X": X})[0]
+    assert labels.tolist() == model.estimator_.predict(X).tolist()
+
+
+def test_report(folder, tmp_path, call_json):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    told = call_json("report", folder / "model.mfm", folder / "test.csv", "-o", tmp_path / "r.html", "--no-baselines")
+    assert told["n_samples"] == 200
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "multiform" in page
+    assert "every cell reads as a date" in page
+
+
+def once(function):
+    """Called once; the second call gets the first one's result."""
+    results = []
+
+    def first_result(*args, **settings):
+        if not results:
+            results.append(function(*args, **settings))
+        return results[0]
+
+    return first_result
+
+
+def test_reproduce_prints_every_table_beside_ours(tmp_path, call, call_json, monkeypatch):
+    write_folder(tmp_path, n_train=100, n_test=60)
+    monkeypatch.setattr(reproduction, "reproduce", once(reproduction.reproduce))
+    code, out, _ = call("reproduce", "--data", tmp_path, "--solver", "adam", "--quiet")
+    assert code == 0
+    assert out.count("Table: ") == 9
+    for figure in ("92.69%", "88.63%", "58 s", "99.82%", "97.45%", "5422", "858", "530"):
+        assert figure in out
+    told = call_json("reproduce", "--data", tmp_path, "--solver", "adam")
+    assert np.sum(told["qms"][0]["test_confusion"]) == 60
+    layers = np.sum(told["loyalty"]["test_tensor"], axis=0)
+    assert np.sum(layers) == 60

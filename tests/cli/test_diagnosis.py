@@ -1,0 +1,158 @@
+"""plan and diagnose: from a table with prices to a bill."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import multiform
+from multiform.cli import main
+
+
+@pytest.fixture(scope="session")
+def clinic(tmp_path_factory):
+    """patients.csv, costs.csv and plan.mfm: a cheap question, a sharp scan, a useless horoscope and a colour."""
+    path = tmp_path_factory.mktemp("clinic")
+    random = np.random.default_rng(0)
+    ill = random.integers(0, 2, 240)
+    pl.DataFrame(
+        {
+            "question": (ill + random.normal(0, 0.6, 240)).round(3),
+            "scan": [
+                None if row % 20 == 0 else round(value, 3)
+                for row, value in enumerate(ill + random.normal(0, 0.25, 240))
+            ],
+            "horoscope": random.choice(["leo", "aries", "virgo"], 240),
+            "ill": np.array(["no", "yes"])[ill],
+        }
+    ).write_csv(path / "patients.csv")
+    (path / "costs.csv").write_text(
+        "test,cost,group,cost_in_group\nquestion,1,,\nscan,100,star,90\nhoroscope,50,star,5\n"
+    )
+    words = [
+        "plan",
+        path / "patients.csv",
+        "--target",
+        "ill",
+        "--costs",
+        path / "costs.csv",
+        "-o",
+        path / "plan.mfm",
+        "-q",
+    ]
+    assert main([str(word) for word in words]) == 0
+    return path
+
+
+def test_plan_says_the_order_and_its_bill(clinic, tmp_path, call, call_json):
+    words = ["plan", clinic / "patients.csv", "-t", "ill", "--costs", clinic / "costs.csv", "-o", tmp_path / "p.mfm"]
+    told = call_json(*words)
+    assert told["order"][0]["test"] == "question"
+    assert told["expected_cost"] < 0.8 * told["panel_cost"]
+    paid = np.cumsum([step["price"] for step in told["order"]])
+    np.testing.assert_allclose([step["paid"] for step in told["order"]], paid)
+    assert paid[-1] == pytest.approx(told["panel_cost"])
+    planner = multiform.load(tmp_path / "p.mfm")
+    assert planner.order_ == [step["test"] for step in told["order"]]
+    code, out, _ = call(*words, "--policy", "adaptive", "--known", "question")
+    assert code == 0
+    assert "expected cost" in out
+
+
+def test_diagnose_answers_programs(clinic, call_json):
+    told = call_json("diagnose", clinic / "plan.mfm")
+    assert told["next"]["test"] == "question"
+    assert told["spent"] == 0
+    told = call_json("diagnose", clinic / "plan.mfm", "-e", "question=0.45")
+    assert not told["finished"]
+    assert told["next"] is not None
+    told = call_json("diagnose", clinic / "plan.mfm", "-e", "question=2.5", "-e", "scan=1.2", "-e", "horoscope=leo")
+    assert told["finished"]
+    assert told["diagnosis"] == "yes"
+    assert told["bill"] == [
+        {"test": "question", "price": 1.0},
+        {"test": "scan", "price": 100.0},
+        {"test": "horoscope", "price": 5.0},
+    ]
+    assert told["spent"] == 106.0
+    assert sum(told["chances"].values()) == pytest.approx(1)
+
+
+def typed(monkeypatch, *lines):
+    text = "".join(f"{line}\n" for line in lines).encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+
+
+def test_questions_one_at_a_time_until_it_suffices(clinic, call, monkeypatch):
+    typed(monkeypatch, "undo", "much", "2,5")
+    code, out, err = call("diagnose", clinic / "plan.mfm")
+    assert code == 0
+    assert "there is nothing to take back" in err
+    assert "question is a number; got 'much'." in err
+    assert "next: question for 1.00" in err
+    assert "diagnosis: yes" in out
+    assert "everything" in out
+
+
+def test_what_cannot_be_done_is_left_out(clinic, call, monkeypatch):
+    typed(monkeypatch, "na", "na", "na")
+    code, out, _ = call("diagnose", clinic / "plan.mfm")
+    assert code == 0
+    assert "sum           0.00" in out
+
+
+def test_an_end_of_input_is_an_interruption(clinic, call, monkeypatch):
+    typed(monkeypatch)
+    code, _, err = call("diagnose", clinic / "plan.mfm")
+    assert code == 130
+    assert "interrupted" in err
+
+
+def test_a_case_is_kept_in_a_file(clinic, tmp_path, call, call_json, monkeypatch):
+    case = tmp_path / "case.json"
+    told = call_json("diagnose", clinic / "plan.mfm", "--session", case, "-e", "question=0.5")
+    assert told["spent"] == 1
+    events = json.loads(case.read_text())["events"]
+    assert [event["observe"] for event in events] == ["question"]
+    told = call_json("diagnose", clinic / "plan.mfm", "--session", case, "-e", "scan=1.4")
+    assert told["spent"] == 101
+    code, _, err = call("diagnose", clinic / "plan.mfm", "--session", case, "-e", "scan=1.4")
+    assert code == 1
+    assert "has been observed already" in err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "match"),
+    [
+        (["-e", "question"], 2, "--evidence takes NAME=VALUE"),
+        (["-e", "x=1"], 1, "The plan has no test 'x'; its tests are question, scan, horoscope."),
+        (["-e", "scan=high"], 1, "scan is a number; got 'high'."),
+    ],
+)
+def test_wrong_evidence(words, code, match, clinic, call):
+    found, _, err = call("diagnose", clinic / "plan.mfm", *words)
+    assert found == code
+    assert match in err
+
+
+def test_wrong_tables(clinic, tmp_path, call):
+    (tmp_path / "costs.csv").write_text("test,price\nquestion,1\n")
+    words = ["plan", clinic / "patients.csv", "-t", "ill", "-o", tmp_path / "p.mfm", "--costs"]
+    code, _, err = call(*words, tmp_path / "costs.csv")
+    assert code == 1
+    assert "needs the columns 'test' and 'cost'" in err
+    (tmp_path / "costs.csv").write_text("test,cost\nquestion,1\nblood,2\n")
+    code, _, err = call(*words, tmp_path / "costs.csv")
+    assert code == 1
+    assert "has no column 'blood'" in err
+    assert call(*words, tmp_path / "none.csv")[0] == 1
+    assert list(tmp_path.glob("*.mfm")) == []
+
+
+def test_a_plan_does_not_predict_tables(clinic, call):
+    code, _, err = call("predict", clinic / "plan.mfm", clinic / "patients.csv")
+    assert code == 1
+    assert "holds a plan, which does not predict tables; `multiform diagnose` uses it." in err

@@ -14,12 +14,15 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so'
 CORE := $(wildcard src/multiform/core/*)
 PYTEST := python -m pytest -q -n $(JOBS)
 
-.PHONY: help demo test test-all test-oldest lint format stubs sanitize clean
+.PHONY: help demo docs test test-all test-oldest lint format stubs sanitize clean
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
 
 demo: .venv/installed  ## fit on embedded data: a table here, a plot under demo-output/
 	$(BIN)/python -m multiform.demo
+
+docs: .venv/docs  ## the documentation site, in docs/_build; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build
 
 test: .venv/installed  ## the fast tests and all examples, against the installed package
 	$(BIN)/$(PYTEST) --pyargs multiform tests
@@ -62,7 +65,7 @@ sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour saniti
 	    $(BIN)/python -m pytest -q -p no:cacheprovider tests/solvers
 
 clean:  ## remove what the targets above have made
-	rm -rf .venv .venv-oldest build demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-oldest build demo-output docs/_build docs/generated docs/gallery_built .pytest_cache .mypy_cache .ruff_cache
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "make needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python"; exit 1; }
@@ -70,6 +73,10 @@ clean:  ## remove what the targets above have made
 
 .venv/installed: .venv/bin/python $(SOURCES)
 	$(BIN)/python -m pip install -q ".[test,plots]"
+	touch $@
+
+.venv/docs: .venv/installed
+	$(BIN)/python -m pip install -q ".[docs,report,files,cli,onnx]" skops
 	touch $@
 
 .venv/lint: .venv/installed

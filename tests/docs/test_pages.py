@@ -14,12 +14,22 @@ PAGES = [
     "README.md",
     *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")) if path.stem != "geometry"),
 ]
-LINK = re.compile(r"\]\(([^)#]+)\)")
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+# Pages of prose; all others show something that runs.
+PROSE = {"docs/api.md", "docs/benchmarks.md", "docs/command-line.md", "docs/index.md", "docs/mathematics.md"}
+# What the blocks of a page import beyond the test extra.
+NEEDS = {
+    "docs/export.md": ("onnxruntime", "skl2onnx", "skops"),
+    "docs/report.md": ("jinja2",),
+    "docs/start.md": ("jinja2", "safetensors"),
+    "docs/text-columns.md": ("polars", "pandas"),
+}
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_run_and_print_what_the_page_shows(page):
-    pytest.importorskip("matplotlib")
+    for needed in ("matplotlib", *NEEDS.get(page, ())):
+        pytest.importorskip(needed)
     n_run = 0
     for block, printed in run(ROOT / page):
         if block.is_doctest:
@@ -27,7 +37,7 @@ def test_blocks_run_and_print_what_the_page_shows(page):
         elif block.output is not None:
             assert same_output(block.output["text"], printed), f"{page}, line {block.line}, prints\n{printed}"
         n_run += 1
-    assert n_run > 0
+    assert n_run > 0 or page in PROSE
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"])

@@ -1,0 +1,32 @@
+"""
+Choosing q and the noise
+========================
+
+``n_components`` (q) is how many rows each separator has, ``noise`` how strongly it is smoothed. On few noisy samples
+the noise matters far more.
+"""
+
+# %%
+# Two moons with a lot of noise: 150 samples to learn from, many more to judge.
+from matplotlib import pyplot as plt
+from sklearn.datasets import make_moons
+
+from multiform import QMSClassifier
+from multiform.geometry import SeparatorDisplay
+
+X, y = make_moons(150, noise=0.35, random_state=0)
+X_new, y_new = make_moons(5000, noise=0.35, random_state=1)
+
+figure, axes = plt.subplots(2, 3, figsize=(9, 6), sharex=True, sharey=True, layout="constrained")
+for row, n_components in enumerate([1, 3]):
+    for column, noise in enumerate([0.0, 0.35, 1.0]):
+        model = QMSClassifier(n_components, noise=noise, random_state=0).fit(X, y)
+        axis = axes[row, column]
+        SeparatorDisplay.from_model(model, X, y, ax=axis, grid_resolution=120)
+        axis.set_title(f"q = {n_components}, noise {noise:g}: {model.score(X_new, y_new):.1%}")
+        axis.get_legend().remove() if axis.get_legend() else None
+
+# %%
+# With one row, :math:`f_k` is the squared distance to a line, and the regions are wedges. In two dimensions three
+# rows (p + 1) are all that a quadratic can use (Lemma 1), so ``n_components="auto"`` never takes more.
+plt.show()

@@ -59,7 +59,7 @@ def test_price_table_is_the_price(tariff):
 
 @given(st.permutations(range(4)), st.integers(0, 3))
 def test_the_remaining_panel_is_the_cheapest_way_to_buy_it(order, n_bought):
-    """Both groups of two: the sum over any order of the rest is at least the remaining price, and the best one is it."""
+    """Two groups of two: no order of the rest costs less than the remaining price, and the best one costs it."""
     tariff = Tariff.of({"a": 9, "b": 4, "c": 7, "d": 3}, groups={"g": {"a": 5, "b": 3}, "h": {"c": 1, "d": 2}})
     held = sum(1 << t for t in order[:n_bought])
     expected = remaining_price(tariff, np.array([held]))[0]

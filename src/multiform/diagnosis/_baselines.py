@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import xlogy
 
-from multiform.diagnosis._judge import suffices
+from multiform.diagnosis._judge import NOBODY_STOPS, suffices
 from multiform.diagnosis._level import chosen_level, frontier_point, level_ladder, unseen_course
 from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._policy import Planning, completed
@@ -84,7 +84,7 @@ def _planned(contest: Contest, planning: Planning) -> Outcome:
     judge = planning.judge
     ladder = level_ladder(judge.rule, judge.models.settings.betas)
     point = chosen_level([frontier_point(planning, level) for level in ladder], contest.allowed_loss)
-    level = 0.0 if point is None else point.level
+    level = NOBODY_STOPS if point is None else point.level
     plan, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
     return followed(contest, planning, plan, level)
 
@@ -107,7 +107,7 @@ def _at_its_level(contest: Contest, order: tuple[int, ...]) -> Outcome:
     planning = contest.planning
     judge, n = planning.judge, planning.n
     plan = Plan.of_order(order, planning.tariff.known, judge.models.records.n_classes)
-    best, best_cost = 0.0, np.inf
+    best, best_cost = NOBODY_STOPS, np.inf
     for level in level_ladder(judge.rule, judge.models.settings.betas):
         course = unseen_course(planning, plan, level, np.arange(n))
         forgone = judge.full.max(axis=1) - judge.full[np.arange(n), course.answer]

@@ -6,7 +6,7 @@ Each rule is a number, the *doubt*, that falls as the evidence suffices; a patie
 - ``"calibrated"``: one minus the chance that the answer on the evidence so far is right;
 - ``"loyalty"``: the smallest beta under which the patient is of strong loyalty type (Definition 6), infinite if none.
 
-On full evidence there is nothing left to buy: the doubt is 0.
+On full evidence there is nothing left to buy: the doubt is minus infinity.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multiform.diagnosis._models import EvidenceModels
+from multiform.diagnosis._models import EvidenceModels, OnlyFields
 from multiform.diagnosis._search import Sets, Stopped, Words, pack
 from multiform.diagnosis._trust import SetTrust, fit_sharpness, fit_trust
 
-__all__ = ["RULES", "Judge", "Opinion", "suffices"]
+__all__ = ["NOBODY_STOPS", "RULES", "Judge", "Opinion", "suffices"]
 
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 
+NOBODY_STOPS = -1.0  # a level below every doubt, but for that on full evidence
 RULES = ("regret", "calibrated", "loyalty")
 AT_ONCE = 60_000  # patients x sets whose trust is estimated together
 
@@ -60,7 +61,7 @@ def suffices(doubt: npt.NDArray[Any], level: float) -> npt.NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Judge:
+class Judge(OnlyFields):
     """The stopping rule on every evidence set, learnt on unseen scores.
 
     Attributes
@@ -177,7 +178,7 @@ class Judge:
         chances = trust.chances(scores)
         answer = scores.argmax(axis=1).astype(np.int64)
         if tests == self.everything:
-            doubt = np.zeros(len(scores))
+            doubt = np.full(len(scores), -np.inf)
         elif claims is not None:
             betas = np.array(self.models.settings.betas)
             strong = claims == 1  # ascending betas: the first strong one is the smallest

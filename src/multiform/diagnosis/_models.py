@@ -11,7 +11,7 @@ also has altered models (section 3.1): class i's part of the loss weighted by be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +29,7 @@ from multiform.loyalty._committee import _answer
 from multiform.loyalty._types import loyalty_levels
 from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
 
-__all__ = ["EvidenceModels", "Records", "Settings", "default_settings"]
+__all__ = ["EvidenceModels", "OnlyFields", "Records", "Settings", "default_settings"]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -40,8 +40,15 @@ LEAST_STEPS = 120
 NOISES = (0.1, 0.3, 1.0, 2.0, 3.0)
 
 
+class OnlyFields:
+    """A dataclass whose copies and pickles hold its fields only, and none of what it has computed from them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
-class Records:
+class Records(OnlyFields):
     """The training patients, encoded.
 
     Attributes
@@ -113,7 +120,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class EvidenceModels:
+class EvidenceModels(OnlyFields):
     """The models of the sets that were asked for so far.
 
     Attributes

@@ -18,7 +18,8 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from multiform.diagnosis._acquisitions import Acquisitions
 from multiform.diagnosis._encoding import Encoding, columns_of
 from multiform.diagnosis._evaluation import Evaluation, evaluate
-from multiform.diagnosis._judge import RULES, Judge, Opinion
+from multiform.diagnosis._flow import flow_text
+from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, Opinion
 from multiform.diagnosis._level import FrontierPoint, chosen_level, frontier_point, level_ladder, unseen_course
 from multiform.diagnosis._models import EvidenceModels, Records, default_settings
 from multiform.diagnosis._plan import Course, Plan, follow
@@ -157,10 +158,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> from multiform import DiagnosisPlanner
     >>> rng = np.random.default_rng(0)
     >>> ill = rng.integers(0, 2, 300)
-    >>> X = np.column_stack([ill + rng.normal(0, s, 300) for s in (0.6, 0.3, 2.0)])
+    >>> X = np.column_stack([ill + rng.normal(0, s, 300) for s in (0.6, 0.8, 9.0)])
     >>> planner = DiagnosisPlanner({"question": 1, "scan": 100, "horoscope": 50}, random_state=0).fit(X, ill)
-    >>> planner.order_[:2]
-    ['question', 'scan']
+    >>> planner.order_
+    ['question', 'scan', 'horoscope']
     >>> bool(planner.expected_cost_ < 0.6 * planner.panel_cost_)
     True
     """
@@ -254,7 +255,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.expected_cost_ = float(course.cost.mean())
         self.panel_cost_ = tariff.panel_cost
         self.judge_ = planning.judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
-        self.remaining_costs_, self.stop_shares_ = _outlook(planning, plan, course)
+        self.remaining_costs_, self.traffic_ = _outlook(planning, plan, course)
+        self.stopped_at_once_ = float((course.node < 0).mean())
         return self
 
     def _make(self, X: Any, y: Any) -> MadePlan:
@@ -361,7 +363,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 ThetaNotReachedWarning,
                 stacklevel=3,
             )
-            return frontier, 0.0
+            return frontier, NOBODY_STOPS
         return frontier, point.level
 
     # --------------------------------------------------------------------------------------------- following it
@@ -393,7 +395,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        return np.asarray(self.classes_[self._course(X).answer])
+        answer = self._course(X).answer
+        return np.asarray(self.classes_[answer])
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
@@ -401,8 +404,20 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
-        opinion = self.judge_.opinion(self.tariff_.everything, self._encoded(X))
+        rows = self._encoded(X)
+        opinion = self.judge_.opinion(self.tariff_.everything, rows)
         return np.asarray(self.classes_[opinion.answer])
+
+    def flow_chart(self, least_share: float = 0.0) -> str:
+        """The plan in words: each test, its price, who comes to it and who stops after it.
+
+        Parameters
+        ----------
+        least_share : float, default=0.0
+            Leave out what no larger share of the training patients came to.
+        """
+        check_is_fitted(self, "plan_")
+        return flow_text(self, least_share)
 
     def start(self) -> DiagnosisSession:
         """A session for one patient at the bedside."""
@@ -487,13 +502,14 @@ def _refuse_bare_folds(records: Records) -> None:
             )
 
 
-def _outlook(planning: Planning, plan: Plan, course: Course) -> tuple[list[list[float]], list[float]]:
-    """Of the training patients at each node: what those with each diagnosis still paid, and the share that stopped.
+def _outlook(planning: Planning, plan: Plan, course: Course) -> tuple[list[list[float]], list[list[float]]]:
+    """Of each node: what those who came with each diagnosis still paid; and the traffic, as shares of all patients.
 
-    Where nobody came by with a diagnosis it is the mean of all who came by; where nobody came by at all, the price.
+    The traffic is the share who came, and the shares who stopped there with each diagnosis. What is still paid, where
+    nobody came by with a diagnosis, is the mean of all who came by; where nobody came by at all, the price.
     """
     tariff, n_classes = planning.tariff, planning.judge.models.records.n_classes
-    remaining, stopping = [], []
+    remaining, traffic = [], []
     for node, paid in enumerate(plan.paid_before(tariff)):
         came = course.visited[:, node]
         diagnosis = planning.judge.unseen_answer(plan.held[node])
@@ -501,5 +517,6 @@ def _outlook(planning: Planning, plan: Plan, course: Course) -> tuple[list[list[
         overall = float(course.cost[came].mean()) - paid if came.any() else price
         groups = [came & (diagnosis == k) for k in range(n_classes)]
         remaining.append([float(course.cost[one].mean()) - paid if one.any() else overall for one in groups])
-        stopping.append(float((course.node[came] == node).mean()) if came.any() else 0.0)
-    return remaining, stopping
+        stopped = [float(((course.node == node) & (course.answer == k)).mean()) for k in range(n_classes)]
+        traffic.append([float(came.mean()), *stopped])
+    return remaining, traffic

@@ -70,7 +70,7 @@ class DiagnosisSession:
     >>> from multiform import DiagnosisPlanner
     >>> rng = np.random.default_rng(0)
     >>> ill = rng.integers(0, 2, 300)
-    >>> X = np.column_stack([ill + rng.normal(0, s, 300) for s in (0.6, 0.3)])
+    >>> X = np.column_stack([ill + rng.normal(0, s, 300) for s in (0.6, 0.8)])
     >>> session = DiagnosisPlanner({"question": 1, "scan": 100}, random_state=0).fit(X, ill).start()
     >>> session.next_evidence.name, session.next_evidence.cost
     ('question', 1.0)
@@ -147,7 +147,8 @@ class DiagnosisSession:
             why = "it is known at the start, for nothing"
         else:
             t = planner.plan_.tests[state.node]
-            share = planner.stop_shares_[state.node]
+            came, *stopped = planner.traffic_[state.node]
+            share = sum(stopped) / came if came else 0.0
             why = (
                 f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%}); "
                 f"of the patients at this point, {share:.0%} need no other test after it"

@@ -5,7 +5,8 @@ figures; ``plot(ax=...)`` draws again. Matplotlib is needed only when something 
 """
 
 from multiform.displays._confusion_tensor import ConfusionTensorDisplay
+from multiform.displays._diagnosis import CostAccuracyDisplay, PlanDisplay
 from multiform.displays._loyalty import LoyaltyDisplay
 from multiform.displays._risk_coverage import RiskCoverageDisplay
 
-__all__ = ["ConfusionTensorDisplay", "LoyaltyDisplay", "RiskCoverageDisplay"]
+__all__ = ["ConfusionTensorDisplay", "CostAccuracyDisplay", "LoyaltyDisplay", "PlanDisplay", "RiskCoverageDisplay"]

@@ -1,0 +1,319 @@
+"""DiagnosisPlanner: what it plans, buys, answers and refuses."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from multiform import DiagnosisPlanner, QMSClassifier
+from multiform.diagnosis import ThetaNotReachedWarning
+from tests.diagnosis.worlds import COSTS, gated, patients
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = patients(500)
+    return X[:300], y[:300], X[300:], y[300:]
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    X, y, *_ = data
+    return DiagnosisPlanner(COSTS, random_state=0).fit(X, y)
+
+
+def test_the_cheap_question_comes_first_and_nonsense_is_rarely_bought(data, fitted):
+    bought = fitted.acquire(data[2])
+    assert fitted.order_[0] == "talk"
+    assert sorted(fitted.order_) == sorted(COSTS)
+    shares = {test: np.mean([test in one for one in bought.tests]) for test in COSTS}
+    assert shares["talk"] > 0.99
+    assert shares["noise"] < 0.2
+    assert bought.cost_share < 0.6
+
+
+def test_accuracy_is_kept(data, fitted):
+    _, _, X, y = data
+    full, planned = fitted.predict_full(X) == y, fitted.predict(X) == y
+    assert planned.mean() >= full.mean() - 0.03
+
+
+def test_theta_is_of_unseen_patients(data):
+    """Scrambled labels: in-sample, a nearest neighbour would promise 1; nobody can keep more than a half."""
+    X, y, *_ = data
+    scrambled = np.random.default_rng(0).permutation(y)
+    planner = DiagnosisPlanner(COSTS, estimator=KNeighborsClassifier(1), tolerance=0.2, random_state=0)
+    assert planner.fit(X, scrambled).theta_ < 0.65
+
+
+def test_the_bills_add_up(data, fitted):
+    bought = fitted.acquire(data[2])
+    np.testing.assert_allclose(np.nansum(bought.prices, axis=1), bought.cost)
+    for i in range(20):
+        assert sum(fitted.tariff_.bill(bought.tests[i])) == pytest.approx(bought.cost[i])
+        paid = [bought.prices[i, bought.test_names.index(test)] for test in bought.tests[i]]
+        assert paid == fitted.tariff_.bill(bought.tests[i])
+    assert bought.cost_share == pytest.approx(bought.cost.mean() / fitted.panel_cost_)
+
+
+def test_the_expected_cost_is_the_mean_bill_of_unseen_training_patients(data, fitted):
+    """Followed by hand, patient by patient, with the doubts of models that have not seen them."""
+    judge, tariff = fitted.judge_, fitted.tariff_
+    order = [tariff.position(test) for test in fitted.order_]
+    total = 0.0
+    for i in range(300):
+        held = 0
+        for t in order:
+            if judge.unseen(held).doubt[i] <= np.float32(fitted.level_):
+                break
+            total += tariff.price(t, held)
+            held |= 1 << t
+    assert fitted.expected_cost_ == pytest.approx(total / 300)
+    assert fitted.certificate_.optimal
+    assert fitted.certificate_.cost == pytest.approx(fitted.expected_cost_)
+
+
+def test_only_what_is_bought_is_looked_at(data, fitted):
+    """Poison what was not bought: nothing changes."""
+    X = data[2].copy()
+    bought = fitted.acquire(X)
+    X[np.isnan(bought.prices)] = 1e6
+    again = fitted.acquire(X)
+    np.testing.assert_array_equal(again.answer, bought.answer)
+    assert again.tests == bought.tests
+
+
+def test_the_frontier_rises(fitted):
+    careful, careless = fitted.frontier_[0], fitted.frontier_[-1]
+    assert careful.cost > careless.cost
+    assert careful.loss < careless.loss
+    chosen = next(point for point in fitted.frontier_ if point.level == fitted.level_)
+    assert chosen.guarded_loss <= fitted.tolerance
+    assert all(point.guarded_loss > fitted.tolerance for point in fitted.frontier_ if point.cost < chosen.cost)
+
+
+def test_same_seed_same_plan(data, fitted):
+    X, y, X_new, _ = data
+    again = clone(fitted).fit(X, y)
+    assert again.order_ == fitted.order_
+    np.testing.assert_array_equal(again.predict_proba(X_new), fitted.predict_proba(X_new))
+
+
+def test_a_pickled_plan_is_the_same(data, fitted):
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copy.predict(data[2]), fitted.predict(data[2]))
+    assert copy.start().next_evidence == fitted.start().next_evidence
+
+
+def test_frames_of_either_kind(data):
+    X, y, X_new, _ = data
+    planner = DiagnosisPlanner(COSTS, random_state=0)
+    names = list(COSTS)
+    pandas_frame = pd.DataFrame(X, columns=names)[names[::-1]].assign(nothing="x")
+    first = planner.fit(pandas_frame, y).predict(pd.DataFrame(X_new, columns=names))
+    second = planner.fit(pl.DataFrame(X, schema=names), y).predict(pl.DataFrame(X_new, schema=names))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(first, planner.fit(X, y).predict(X_new))
+    assert list(planner.feature_names_in_) == names
+
+
+def test_words_and_missing_values():
+    X, y = patients(300)
+    frame = pd.DataFrame(X, columns=list(COSTS))
+    frame["talk"] = np.select([X[:, 0] < 0.3, X[:, 0] < 0.7], ["well", "so-so"], "bad")
+    frame.loc[::7, "talk"] = None
+    frame.loc[::5, "blood"] = np.nan
+    planner = DiagnosisPlanner(COSTS, random_state=0).fit(frame, y)
+    bought = planner.acquire(frame.assign(talk=None))
+    assert np.isfinite(bought.cost).all()
+    assert (bought.chance >= 0.5).all()
+    assert (planner.predict(frame) == y).mean() > 0.75
+    # A test whose result is missing was done all the same: it is paid.
+    first = planner.order_[0]
+    paid = planner.acquire(frame.assign(**{first: np.nan})).prices[:, planner.tariff_.position(first)]
+    assert (paid == COSTS[first]).all()
+
+
+def test_several_features_of_one_test():
+    X, y = patients(300)
+    planner = DiagnosisPlanner(
+        {"visit": 5.0, "scan": 100.0}, features={"visit": ["talk", "blood"]}, random_state=0
+    ).fit(pd.DataFrame(X, columns=list(COSTS)), y)
+    assert list(planner.feature_names_in_) == ["talk", "blood", "scan"]
+    assert planner.order_[0] == "visit"
+    session = planner.start()
+    assert session.next_evidence.features == ("talk", "blood")
+    session.observe("visit", {"talk": 2.0})
+    assert session.observed == {"talk": 2.0, "blood": None}
+
+
+def test_known_and_required_evidence():
+    X, y = patients(300)
+    planner = DiagnosisPlanner(COSTS, known=["talk"], requires={"blood": "scan"}, random_state=0).fit(X, y)
+    assert "talk" not in planner.order_
+    assert planner.order_.index("scan") < planner.order_.index("blood")
+    assert planner.panel_cost_ == 180
+    assert all("talk" not in one for one in planner.acquire(X).tests)
+
+
+def test_discounts_change_the_plan():
+    """Blood costs nearly nothing once the scan was bought: it follows at once."""
+    X, y = patients(400)
+    shared = {"lab": {"scan": 100.0, "blood": 0.01}}
+    planner = DiagnosisPlanner({**COSTS, "blood": 90.0}, groups=shared, level=0.002, random_state=0).fit(X, y)
+    order = planner.order_
+    assert planner.panel_cost_ == pytest.approx(1 + 90 + 100 + 60)
+    assert abs(order.index("scan") - order.index("blood")) == 1
+
+
+def test_theta_given(data):
+    X, y, *_ = data
+    low = DiagnosisPlanner(COSTS, theta=0.7, random_state=0).fit(X, y)
+    full = DiagnosisPlanner(COSTS, random_state=0).fit(X, y)
+    assert low.theta_ == 0.7
+    assert low.expected_cost_ <= full.expected_cost_
+    with pytest.warns(ThetaNotReachedWarning, match=r"keeps theta=1.000 .* buys all evidence"):
+        impossible = DiagnosisPlanner(COSTS, theta=1.0, random_state=0).fit(X, y)
+    assert impossible.expected_cost_ == pytest.approx(impossible.panel_cost_)
+    np.testing.assert_array_equal(impossible.predict(X), impossible.predict_full(X))
+
+
+@pytest.mark.parametrize("stop", ["calibrated", "loyalty"])
+def test_other_rules(data, stop):
+    X, y, X_new, y_new = data
+    planner = DiagnosisPlanner(COSTS, stop=stop, tolerance=0.02, beta=(0.1, 0.4), random_state=0).fit(X, y)
+    bought = planner.acquire(X_new)
+    assert bought.cost_share < 0.95
+    assert (bought.answer == y_new).mean() >= (planner.predict_full(X_new) == y_new).mean() - 0.04
+
+
+def test_loyalty_stops_the_strong(data):
+    """Definition 6 on what the altered models answer: exactly one class keeps the patient although held back."""
+    X, y, *_ = data
+    planner = DiagnosisPlanner(COSTS, stop="loyalty", beta=0.2, level=0.2, random_state=0).fit(X, y)
+    judge = planner.judge_
+    claims = judge.models.unseen_claims(0b0001)
+    np.testing.assert_array_equal(judge.unseen(0b0001).doubt <= np.float32(0.2), claims[0] == 1)
+
+
+def test_a_beam_trains_only_what_it_visits(data):
+    X, y, X_new, y_new = data
+    planner = DiagnosisPlanner(COSTS, search="beam", beam_width=2, random_state=0).fit(X, y)
+    assert not planner.certificate_.optimal
+    assert (planner.predict(X_new) == y_new).mean() > 0.8
+
+
+@pytest.mark.slow
+def test_sixty_tests():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    X = y[:, None] * rng.uniform(0, 1, 60) + rng.normal(size=(200, 60))
+    costs = {f"t{t}": float(price) for t, price in enumerate(rng.exponential(10, 60) + 1)}
+    planner = DiagnosisPlanner(costs, random_state=0, tolerance=0.02, beam_width=4).fit(X, y)
+    assert len(planner.order_) == 60
+    assert planner.acquire(X[:20]).cost_share < 1
+
+
+def test_other_classifiers(data):
+    X, y, X_new, y_new = data
+    planner = DiagnosisPlanner(COSTS, estimator=LogisticRegression(), random_state=0).fit(X, y)
+    assert (planner.predict(X_new) == y_new).mean() > 0.8
+    own = DiagnosisPlanner(COSTS, estimator=QMSClassifier(3, noise=0.7), random_state=0).fit(X, y)
+    assert own.judge_.models.settings.n_components == 3
+    assert own.judge_.models.settings.noise == 0.7
+
+
+def test_three_classes():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 400)
+    X = np.column_stack([(y == 0) + rng.normal(0, 0.4, 400), (y == 1) + rng.normal(0, 0.4, 400)])
+    labels = np.array(["flu", "cold", "none"])[y]
+    planner = DiagnosisPlanner({"a": 1, "b": 5}, random_state=0).fit(X, labels)
+    assert set(planner.predict(X)) <= set(labels)
+    np.testing.assert_allclose(planner.predict_proba(X).sum(axis=1), 1)
+    assert planner.start().observe("a", 1.5).loyalty in ("strong", "normal", "weak")
+
+
+def test_an_adaptive_plan_is_a_tree():
+    X, y = gated()
+    costs = {"lean": 1.0, "first": 50.0, "second": 50.0}
+    plans = {
+        policy: DiagnosisPlanner(costs, policy=policy, level=0.01, random_state=0).fit(X, y)
+        for policy in ("fixed", "adaptive")
+    }
+    assert plans["fixed"].plan_.is_fixed
+    assert plans["adaptive"].expected_cost_ <= plans["fixed"].expected_cost_ + 1e-9
+    X_new, _ = gated(seed=1)
+    costs_new = {policy: plan.acquire(X_new).cost.mean() for policy, plan in plans.items()}
+    assert costs_new["adaptive"] <= 1.05 * costs_new["fixed"]
+    for node, after in enumerate(plans["adaptive"].plan_.following):
+        held = plans["adaptive"].plan_.held[node] | 1 << plans["adaptive"].plan_.tests[node]
+        assert all(plans["adaptive"].plan_.held[k] == held for k in after if k >= 0)
+
+
+def test_the_flow_chart_counts_everybody(fitted):
+    text = fitted.flow_chart()
+    assert text.splitlines()[1].startswith("talk")
+    assert f"expected cost {fitted.expected_cost_:.2f}" in text
+    stopped = sum(sum(stops) for _, *stops in fitted.traffic_)
+    assert stopped + fitted.stopped_at_once_ == pytest.approx(1)
+    assert "full panel" in fitted.acquire(np.zeros((1, 4))).bill(0)
+
+
+def test_tables_of_acquisitions(data, fitted):
+    bought = fitted.acquire(data[2][:5])
+    frame = bought.to_frame()
+    assert list(frame.columns) == ["cost", "n_tests", "tests", "answer", "chance"]
+    assert len(str(bought).splitlines()) == 6
+    assert len(bought) == 5
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"costs": {"talk": 1}}, "must have a column for each of the 1 features"),
+        ({"features": {"x": ["talk"]}}, "features of DiagnosisPlanner: no test is named 'x'"),
+        ({"features": {"talk": []}}, r"features\['talk'\] of DiagnosisPlanner is empty"),
+        ({"features": {"talk": ["blood"]}}, "belong to two tests"),
+        ({"estimator": LinearRegression()}, "must be a classifier"),
+        ({"beta": 1.5}, "beta of DiagnosisPlanner must hold numbers"),
+        ({"policy": "random"}, "'policy' parameter of DiagnosisPlanner"),
+    ],
+)
+def test_refusals_leave_nothing_half_fitted(data, parameters, message):
+    X, y, *_ = data
+    planner = DiagnosisPlanner(**{"costs": COSTS, **parameters})
+    with pytest.raises(ValueError, match=message):
+        planner.fit(X[:100], y[:100])
+    with pytest.raises(NotFittedError):
+        planner.predict(X)
+
+
+def test_more_refusals(data, fitted):
+    X, y, *_ = data
+    with pytest.raises(ValueError, match=r"names \['scan'\], which X has no column for"):
+        DiagnosisPlanner({"scan": 1}).fit(pd.DataFrame({"talk": X[:, 0]}), y)
+    with pytest.raises(ValueError, match="at least 2 classes in y; got 1 class, 0"):
+        DiagnosisPlanner(COSTS).fit(X, np.zeros(len(X)))
+    with pytest.raises(ValueError, match=r"Every fold of cv .* n_samples=4"):
+        DiagnosisPlanner(COSTS).fit(X[:4], [0, 0, 0, 1])
+    with pytest.raises(ValueError, match="is missing for every patient"):
+        DiagnosisPlanner(COSTS).fit(np.column_stack([np.full(len(X), np.nan), X[:, 1:]]), y)
+    with pytest.raises(ValueError, match="infinite for some patient"):
+        DiagnosisPlanner(COSTS).fit(np.where(X > 1, np.inf, X), y)
+    with pytest.raises(ValueError, match=r"search='exact' .* up to 16 tests; costs names 17"):
+        DiagnosisPlanner({f"t{t}": 1 for t in range(17)}, search="exact").fit(np.zeros((300, 17)), y)
+    with pytest.raises(ValueError, match="must have the 4 columns of fit"):
+        fitted.predict(X[:, :2])
+    with pytest.raises(ValueError, match=r"lacks the columns \['blood', 'scan', 'noise'\]"):
+        fitted.predict(pd.DataFrame({"talk": X[:, 0]}))
+    with pytest.raises(ValueError, match="was a number for every training patient"):
+        fitted.predict(pd.DataFrame(X, columns=list(COSTS)).assign(talk="bad"))
+    with pytest.raises(ValueError, match="takes no sample_weight in fit"):
+        DiagnosisPlanner(COSTS, estimator=KNeighborsClassifier(), stop="loyalty").fit(X, y)

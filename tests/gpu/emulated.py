@@ -17,7 +17,7 @@ from multiform.solvers.cuda.sources import source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
 HEADER = Path(__file__).with_name("emulator.hpp")
-_KERNEL = re.compile(r"^GLOBAL(?: (?:THREADS|RESIDENT)\(\w+\))?(?: CLUSTER\(\w+\))? (\w+)\((\w+) ", re.MULTILINE)
+_KERNEL = re.compile(r"^GLOBAL(?: (?:THREADS|RESIDENT)\([\w, ]+\))?(?: CLUSTER\(\w+\))? (\w+)\((\w+) ", re.MULTILINE)
 
 
 @functools.cache

@@ -20,7 +20,8 @@
 #define GLOBAL void
 #define THREADS(most)
 #define CLUSTER(blocks)
-#define RESIDENT(most)
+#define RESIDENT(threads, blocks)
+#define HAS_CLUSTERS 1
 
 using int64 = long long;
 using uint64 = unsigned long long;
@@ -251,8 +252,15 @@ DEVICE void commit_async() {}
 template <int pending>
 DEVICE void wait_async() {}
 DEVICE void sync_cluster() { emulator::wait(emulator::cluster->barrier); }
+DEVICE void open_channel(uint64* channel) { *channel = 0; }
+DEVICE void expect_bytes(uint64*, int) {}
 template <typename Value>
-DEVICE void store_in_block(Value* shared, int block, Value value) {
-    const auto offset = reinterpret_cast<uint8*>(shared) - emulator::now->block->shared;
-    std::memcpy(emulator::cluster->blocks[block]->shared + offset, &value, sizeof(Value));
+DEVICE void send_to_block(Value* place, uint64* channel, int block, Value value) {
+    auto* here = emulator::now->block->shared;
+    auto* there = emulator::cluster->blocks.at(block)->shared;
+    std::memcpy(there + (reinterpret_cast<uint8*>(place) - here), &value, sizeof(Value));
+    *reinterpret_cast<uint64*>(there + (reinterpret_cast<uint8*>(channel) - here)) += sizeof(Value);
+}
+DEVICE void await_bytes(uint64* channel, int use, int bytes) {  // all bytes ever, not those of one use
+    while (*channel < static_cast<uint64>(use + 1) * static_cast<uint64>(bytes)) emulator::give_way();
 }

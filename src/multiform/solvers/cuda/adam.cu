@@ -60,8 +60,9 @@ struct Adam {
     float final_rate;
 };
 
-constexpr int kColumnsTile = 64;
-constexpr int kChunk = 256;  // samples whose slopes stand in shared memory, one a thread of the update
+constexpr int kUpdateThreads = 128;
+constexpr int kColumnsTile = kUpdateThreads;  // columns of an update: 32 a warp
+constexpr int kChunk = 64;                    // samples of an update that stand in shared memory
 
 DEVICE int pieces_of(const Adam& a) { return static_cast<int>((a.n_components + kPiece - 1) / kPiece); }
 DEVICE int column_tiles_of(const Adam& a) { return static_cast<int>((a.width + kColumnsTile - 1) / kColumnsTile); }
@@ -140,7 +141,7 @@ GLOBAL THREADS(256) adam_norms(Adam a) {
     for (int part = threadIdx.x; part < n_parts; part += blockDim.x) norms[part] = part == 0 ? sum : 0.0;
 }
 
-GLOBAL RESIDENT(256) adam_forward(Adam a, int64 step) {
+GLOBAL RESIDENT(256, 2) adam_forward(Adam a, int64 step) {
     const int member = blockIdx.z, pieces = pieces_of(a);
     const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces;
     Batch batch;
@@ -248,106 +249,92 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
     }
 }
 
-// d f_k / d R_k = 2 R_k: gradient[r, c] = sum over the listed samples of 2 slope R_r x_c
-GLOBAL RESIDENT(256) adam_update(Adam a, int64 step) {
+// d f_k / d R_k = 2 R_k: gradient[r, c] = sum over the listed samples of 2 slope R_r x_c. A warp has 32 columns and goes
+// through all samples; lane `group` has columns 4 group, ..., 4 group + 3, as 2 tiles of the tensor cores.
+GLOBAL RESIDENT(kUpdateThreads, 5) adam_update(Adam a, int64 step) {
     const int member = blockIdx.z, pieces = pieces_of(a);
-    const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces, column_tile = blockIdx.x;
+    const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces;
     Batch batch;
     if (!batch_of_step(a, member, step, batch)) return;
     const int64 m = a.n_classes, q = a.n_components, list = (member * m + k) * a.capacity;
     const int n = a.n_listed[member * m + k];
     const int n_rows_of_a = static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece));
-    const int group = lane_of_thread() >> 2, lane_slot = lane_of_thread() & 3;
-    const int first_column = column_tile * kColumnsTile + 8 * group;
+    const int group = lane_of_thread() >> 2, slot = lane_of_thread() & 3;
+    const int column = blockIdx.x * kColumnsTile + 32 * warp_of_thread() + 4 * group;
+    const bool in_width = column < a.width;
 
     double* scratch = reinterpret_cast<double*>(shared_memory);
-    int* listed = reinterpret_cast<int*>(scratch + 32);
-    int* listed_row = listed + kChunk;
-    float* listed_slope = reinterpret_cast<float*>(listed_row + kChunk);
-    float* parts = listed_slope + kChunk;
-
-    // What the update needs of its own weights is on its way while the gradient is found.
-    constexpr int kOwn = kPiece * kColumnsTile / kChunk;
-    float weight[kOwn], first[kOwn], second[kOwn];
-    const auto place_of = [&](int own) {
-        const int at = own * kChunk + threadIdx.x;
-        return ((member * m + k) * q + piece * kPiece + at / kColumnsTile) * a.width + column_tile * kColumnsTile +
-               at % kColumnsTile;
-    };
-    const auto is_there = [&](int own) {
-        const int at = own * kChunk + threadIdx.x;
-        return at / kColumnsTile < n_rows_of_a && column_tile * kColumnsTile + at % kColumnsTile <= a.n_features;
-    };
-#pragma unroll
-    for (int own = 0; own < kOwn; ++own)
-        if (is_there(own))
-            weight[own] = a.weights[place_of(own)], first[own] = a.first[place_of(own)],
-            second[own] = a.second[place_of(own)];
+    float* scaled = reinterpret_cast<float*>(scratch + 32);  // (kChunk, kPiece): 2 slope R
+    int* listed_row = reinterpret_cast<int*>(scaled + kChunk * kPiece);
 
     const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
-    float sums[4][TILES][4] = {};
+    float sums[2][TILES][4] = {};
     for (int start = 0; start < n; start += kChunk) {
         const int count = smaller(n - start, kChunk);
-        if (threadIdx.x < count) {
-            listed[threadIdx.x] = a.listed[list + start + threadIdx.x];
-            listed_row[threadIdx.x] = a.listed_row[list + start + threadIdx.x];
-            listed_slope[threadIdx.x] = 2.0f * a.listed_slope[list + start + threadIdx.x];
-        }
-        sync_block();
-        for (int at = 8 * warp_of_thread(); at < count; at += 8 * warps_of_block()) {  // warps share the samples out
-            float x[2][8] = {}, scaled[2][TILES] = {};
-            for (int half = 0; half < 2; ++half) {
-                const int sample = at + lane_slot + 4 * half;
-                if (sample >= count) continue;
-                if (first_column < a.width) read_eight(rows, listed_row[sample], first_column, x[half]);
-                const float* residual = a.residual + ((member * a.capacity + listed[sample]) * m + k) * q + piece * kPiece;
-                for (int tile = 0; tile < TILES; ++tile) {
-                    const int r = 8 * tile + group;
-                    scaled[half][tile] = r < n_rows_of_a ? listed_slope[sample] * residual[r] : 0.0f;
-                }
+        for (int at = threadIdx.x; at < kChunk * kPiece; at += blockDim.x) {
+            const int i = at / kPiece, r = at % kPiece;
+            float value = 0;
+            if (i < count && r < n_rows_of_a) {
+                const int64 row = member * a.capacity + a.listed[list + start + i];
+                value = 2.0f * a.listed_slope[list + start + i] * a.residual[(row * m + k) * q + piece * kPiece + r];
             }
-            for (int j = 0; j < 4; ++j) {  // columns 8 group + 2 j and the next
-                const float x_tile[4] = {x[0][2 * j], x[0][2 * j + 1], x[1][2 * j], x[1][2 * j + 1]};
-                for (int tile = 0; tile < TILES; ++tile) {
-                    const float r_tile[2] = {scaled[0][tile], scaled[1][tile]};
-                    multiply(sums[j][tile], x_tile, r_tile);
+            scaled[at] = value;
+        }
+        for (int i = threadIdx.x; i < kChunk; i += blockDim.x)
+            listed_row[i] = a.listed_row[list + start + (i < count ? i : 0)];  // any row will do where slopes are 0
+        sync_block();
+        if (in_width) {
+            Stored<4> next[2];
+            for (int half = 0; half < 2; ++half) next[half] = fetch_values<4>(rows, listed_row[slot + 4 * half], column);
+            for (int at = 0; at < count; at += 8) {
+                float x[2][4];
+                for (int half = 0; half < 2; ++half) {
+                    scale_values<4>(rows, next[half], column, x[half]);
+                    if (at + 8 < count)
+                        next[half] = fetch_values<4>(rows, listed_row[at + 8 + slot + 4 * half], column);
+                }
+                float b[TILES][2];
+                for (int tile = 0; tile < TILES; ++tile)
+                    for (int half = 0; half < 2; ++half)
+                        b[tile][half] = scaled[(at + slot + 4 * half) * kPiece + 8 * tile + group];
+                for (int j = 0; j < 2; ++j) {  // columns 4 group + 2 j and the next
+                    const float x_tile[4] = {x[0][2 * j], x[0][2 * j + 1], x[1][2 * j], x[1][2 * j + 1]};
+                    for (int tile = 0; tile < TILES; ++tile) multiply(sums[j][tile], x_tile, b[tile]);
                 }
             }
         }
         sync_block();
     }
-    float* mine = parts + warp_of_thread() * kPiece * kColumnsTile;
-    for (int j = 0; j < 4; ++j)
-        for (int tile = 0; tile < TILES; ++tile)
-            for (int i = 0; i < 4; ++i)
-                mine[(8 * tile + 2 * lane_slot + (i & 1)) * kColumnsTile + 8 * group + 2 * j + (i >> 1)] =
-                    sums[j][tile][i];
-    sync_block();
 
     // Adam (Kingma and Ba 2015); noise adds 2 sigma^2 A_k times the slope, and does not touch the offset
     const float decay = 2.0f * a.noise[member] * static_cast<float>(a.slope_sum[member * m + k]);
     const float rate = a.rate[member * a.most_batches + a.clock[1] + step];
     double norm = 0;
-#pragma unroll
-    for (int own = 0; own < kOwn; ++own) {
-        if (!is_there(own)) continue;
-        const int at = own * kChunk + threadIdx.x;
-        const bool offset = column_tile * kColumnsTile + at % kColumnsTile == a.n_features;
-        float gradient = 0;
-        for (int warp = 0; warp < kChunk / 32; ++warp) gradient += parts[warp * kPiece * kColumnsTile + at];
-        if (!offset) gradient += decay * weight[own];
-        first[own] = a.beta1 * first[own] + (1.0f - a.beta1) * gradient;
-        second[own] = a.beta2 * second[own] + (1.0f - a.beta2) * (gradient * gradient);
-        weight[own] -= rate * first[own] / (sqrtf(second[own]) + a.epsilon);
-        a.weights[place_of(own)] = weight[own];
-        a.first[place_of(own)] = first[own];
-        a.second[place_of(own)] = second[own];
-        if (!offset) norm += static_cast<double>(weight[own]) * static_cast<double>(weight[own]);
-    }
+    for (int tile = 0; tile < TILES; ++tile)
+        for (int i = 0; i < 2; ++i) {
+            const int r = 8 * tile + 2 * slot + i;
+            if (r >= n_rows_of_a || !in_width) continue;
+            const int64 place = ((member * m + k) * q + piece * kPiece + r) * a.width + column;
+            Four weight = *reinterpret_cast<Four*>(a.weights + place), first = *reinterpret_cast<Four*>(a.first + place);
+            Four second = *reinterpret_cast<Four*>(a.second + place);
+            const float gradients[4] = {sums[0][tile][i], sums[0][tile][i + 2], sums[1][tile][i], sums[1][tile][i + 2]};
+            for (int c = 0; c < 4; ++c) {
+                if (column + c > a.n_features) continue;  // zeros stay zeros
+                const bool offset = column + c == a.n_features;
+                const float gradient = gradients[c] + (offset ? 0.0f : decay * weight.at[c]);
+                first.at[c] = a.beta1 * first.at[c] + (1.0f - a.beta1) * gradient;
+                second.at[c] = a.beta2 * second.at[c] + (1.0f - a.beta2) * (gradient * gradient);
+                weight.at[c] -= rate * first.at[c] / (sqrtf(second.at[c]) + a.epsilon);
+                if (!offset) norm += static_cast<double>(weight.at[c]) * static_cast<double>(weight.at[c]);
+            }
+            *reinterpret_cast<Four*>(a.weights + place) = weight;
+            *reinterpret_cast<Four*>(a.first + place) = first;
+            *reinterpret_cast<Four*>(a.second + place) = second;
+        }
     if (a.noise[member] > 0) {
         norm = sum_of_block(norm, scratch);
         const int n_parts = pieces * column_tiles_of(a);
         if (threadIdx.x == 0)
-            a.norms[(member * m + k) * n_parts + piece * column_tiles_of(a) + column_tile] = norm;
+            a.norms[(member * m + k) * n_parts + piece * column_tiles_of(a) + blockIdx.x] = norm;
     }
 }

@@ -10,7 +10,7 @@ import numpy as np
 
 from multiform.solvers.adam import AdamSolver, Moments
 from multiform.solvers.cuda.device import Program
-from multiform.solvers.cuda.members import DeviceMembers, initial_weights
+from multiform.solvers.cuda.members import DeviceMembers
 from multiform.solvers.cuda.storage import DeviceRows
 from multiform.solvers.cuda.values import FORWARD_THREADS, forward_shared
 from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
@@ -18,8 +18,9 @@ from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
 __all__ = ["CudaAdamState"]
 
 STEPS_OF_GRAPH = 16
-COLUMNS_TILE = 64
-CHUNK = 256
+COLUMNS_TILE = 128  # and threads of an update
+CHUNK = 64
+SLOPES_THREADS = 256
 
 
 class CudaAdamState:
@@ -44,7 +45,7 @@ class CudaAdamState:
         self._column_tiles = -(-members.width // COLUMNS_TILE)
         self._require_room(shape, n, capacity)
 
-        weights = members.stacked(initial_weights(problem, batch))
+        weights = members.start(problem, batch)
         if moments is None:
             first, second, steps = device.zeros(shape, np.float32), device.zeros(shape, np.float32), np.zeros(B)
         else:
@@ -163,13 +164,13 @@ class CudaAdamState:
         rows_grid = (-(-self._capacity // 32), outputs, members.n_members)
         slopes_grid = (members.n_classes, 1, members.n_members)
         columns_grid = (self._column_tiles, outputs, members.n_members)
-        update_shared = 32 * 8 + 12 * CHUNK + FORWARD_THREADS // 32 * program.piece * COLUMNS_TILE * 4
+        update_shared = 32 * 8 + 4 * CHUNK * (program.piece + 1)
         for step in range(STEPS_OF_GRAPH):
             shared = forward_shared(program.piece)
             program("adam_forward", arguments, step, grid=rows_grid, threads=FORWARD_THREADS, shared=shared)
             slopes_shared = 32 * 12 + 4 * members.n_classes
-            program("adam_slopes", arguments, step, grid=slopes_grid, threads=CHUNK, shared=slopes_shared)
-            program("adam_update", arguments, step, grid=columns_grid, threads=CHUNK, shared=update_shared)
+            program("adam_slopes", arguments, step, grid=slopes_grid, threads=SLOPES_THREADS, shared=slopes_shared)
+            program("adam_update", arguments, step, grid=columns_grid, threads=COLUMNS_TILE, shared=update_shared)
         program("adam_tick", arguments, STEPS_OF_GRAPH, grid=(1, 1, 1), threads=1)
 
     def _streamed_steps(self, visited: Any, n_batches: Any) -> None:

@@ -12,10 +12,7 @@
 #define DEVICE static __device__ __forceinline__
 #define GLOBAL extern "C" __global__ void
 #define THREADS(most) __launch_bounds__(most)
-#ifndef BLOCKS_OF_PROCESSOR
-#define BLOCKS_OF_PROCESSOR 2
-#endif
-#define RESIDENT(most) __launch_bounds__(most, BLOCKS_OF_PROCESSOR)
+#define RESIDENT(threads, blocks) __launch_bounds__(threads, blocks)
 #define CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
 
 using int64 = long long;
@@ -85,20 +82,53 @@ DEVICE void wait_async() {
 }
 
 #if __CUDA_ARCH__ >= 900
-// The barrier of a cluster orders the shared memory of all its blocks.
+#define HAS_CLUSTERS 1
+DEVICE uint32 shared_address(const void* shared) { return static_cast<uint32>(__cvta_generic_to_shared(shared)); }
+DEVICE uint32 address_in_block(const void* shared, int block) {
+    uint32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(block));
+    return there;
+}
 DEVICE void sync_cluster() {
     asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-template <typename Value>
-DEVICE void store_in_block(Value* shared, int block, Value value) {
-    const auto here = static_cast<uint32>(__cvta_generic_to_shared(shared));
-    uint32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(block));
-    if constexpr (sizeof(Value) == 4)
-        asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(there), "f"(value) : "memory");
-    else
-        asm volatile("st.shared::cluster.f64 [%0], %1;" ::"r"(there), "d"(value) : "memory");
+
+// A channel counts the bytes that other blocks of the cluster have stored here: one barrier, and the data come with it.
+DEVICE void open_channel(uint64* channel) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(channel)) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
+DEVICE void expect_bytes(uint64* channel, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(channel)), "r"(bytes)
+                 : "memory");
+}
+template <typename Value>
+DEVICE void send_to_block(Value* place, uint64* channel, int block, Value value) {
+    const uint32 there = address_in_block(place, block), counted = address_in_block(channel, block);
+    if constexpr (sizeof(Value) == 4)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there),
+                     "r"(__float_as_uint(value)), "r"(counted)
+                     : "memory");
+    else
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there),
+                     "l"(__double_as_longlong(value)), "r"(counted)
+                     : "memory");
+}
+// `use`: how often the channel was used before
+DEVICE void await_bytes(uint64* channel, int use, int) {
+    uint32 done;
+    do {
+        asm volatile(
+            "{\n\t.reg .pred p;\n\t"
+            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+            "selp.u32 %0, 1, 0, p;\n\t}"
+            : "=r"(done)
+            : "r"(shared_address(channel)), "r"(use & 1)
+            : "memory");
+    } while (done == 0);
+}
+#else
+#define HAS_CLUSTERS 0
 #endif
 
 #endif  // MULTIFORM_EMULATED
@@ -251,24 +281,34 @@ struct alignas(16) Four {
     float at[4];
 };
 
-// Eight values of a row from column `first` on, which 8 divides.
-DEVICE void read_eight(const Rows& rows, int64 row, int first, float* x) {
+// Stored values of a row on their way into registers, and what they are. `first` is a multiple of `count`, 4 or 8.
+template <int count>
+struct alignas(count * sizeof(stored_t) > 16 ? 16 : count * sizeof(stored_t)) Stored {
+    stored_t at[count];
+};
+
+template <int count>
+DEVICE Stored<count> fetch_values(const Rows& rows, int64 row, int first) {
     const stored_t* values = rows.values + row * rows.pitch;
+    if (rows.columns == nullptr) return *reinterpret_cast<const Stored<count>*>(values + first);
+    Stored<count> piece;
+    for (int i = 0; i < count; ++i) piece.at[i] = values[rows.columns[first + i]];
+    return piece;
+}
+
+template <int count>
+DEVICE void scale_values(const Rows& rows, const Stored<count>& piece, int first, float* x) {
     if (rows.columns != nullptr) {
-        for (int i = 0; i < 8; ++i) {
+        for (int i = 0; i < count; ++i) {
             const int c = rows.columns[first + i];
-            x[i] = (stored_value(values[c]) - rows.center[c]) * rows.unit[c];
+            x[i] = (stored_value(piece.at[i]) - rows.center[c]) * rows.unit[c];
         }
         return;
     }
-    struct alignas(8 * sizeof(stored_t) > 16 ? 16 : 8 * sizeof(stored_t)) Eight {
-        stored_t at[8];
-    };
-    const Eight piece = *reinterpret_cast<const Eight*>(values + first);
-    for (int half = 0; half < 2; ++half) {
-        const Four center = *reinterpret_cast<const Four*>(rows.center + first + 4 * half);
-        const Four unit = *reinterpret_cast<const Four*>(rows.unit + first + 4 * half);
-        for (int i = 0; i < 4; ++i) x[4 * half + i] = (stored_value(piece.at[4 * half + i]) - center.at[i]) * unit.at[i];
+    for (int four = 0; four < count; four += 4) {
+        const Four center = *reinterpret_cast<const Four*>(rows.center + first + four);
+        const Four unit = *reinterpret_cast<const Four*>(rows.unit + first + four);
+        for (int i = 0; i < 4; ++i) x[four + i] = (stored_value(piece.at[four + i]) - center.at[i]) * unit.at[i];
     }
 }
 
@@ -309,7 +349,7 @@ DEVICE void residual_tile(const Rows& rows, RowOf row_of, const float* weights, 
         float x[4][8], w[TILES][8];
         for (int i = 0; i < 4; ++i) {
             if (row[i] >= 0)
-                read_eight(rows, row[i], first, x[i]);
+                scale_values<8>(rows, fetch_values<8>(rows, row[i], first), first, x[i]);
             else
                 for (int c = 0; c < 8; ++c) x[i][c] = 0;
         }

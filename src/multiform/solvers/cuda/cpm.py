@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from multiform.solvers.cpm import CpmSolver
 from multiform.solvers.cuda.device import Device, Program, clusters_wanted
-from multiform.solvers.cuda.members import DeviceMembers, initial_weights
+from multiform.solvers.cuda.members import DeviceMembers
 from multiform.solvers.cuda.storage import DeviceRows
 from multiform.solvers.cuda.values import FORWARD_THREADS, forward_shared
 from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
@@ -20,44 +20,88 @@ from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
 __all__ = ["CudaCpmState", "Geometry"]
 
 LOOK = 16_384  # samples whose member functions are looked at together
-CLUSTERS = (8, 4, 2, 1)
-MOST_THREADS = 512
+BLOCKS_OF_CLUSTER = 8
 COORDINATES = 512
 AHEAD = 4
+REGISTERS = 65_536  # of a multiprocessor
+REGISTERS_OF_THREAD = {4: 104, 8: 128}
+SHAPES = [(slots, threads) for slots in (4, 8) for threads in (64, 128, 192, 256, 320, 384, 448, 512)]
 
 
 @dataclass(frozen=True)
 class Geometry:
-    """How the samples of one separator spread: `slots` in a thread's registers, threads of a block, blocks of a cluster.
+    """How the samples of separators spread over threads and blocks.
 
-    No slots means that samples stand in memory, however many they are.
+    Parameters
+    ----------
+    slots : int
+        Samples in a thread's registers; 0: they stand in memory, however many they are.
+    threads : int
+        Of a block.
+    blocks : array of shape (n_blocks, 3)
+        Of each block: which separator it has (-1: none), its rank in that separator's group, blocks of the group.
+    clustered : bool
+        Whether groups lie within clusters of BLOCKS_OF_CLUSTER blocks; otherwise every group is one block.
     """
 
     slots: int
     threads: int
-    blocks: int
+    blocks: npt.NDArray[np.int32]
+    clustered: bool
 
     @classmethod
-    def of(cls, n_lanes: int, n_sets: int, device: Device) -> Geometry:
-        """For sets of up to `n_lanes` samples: as many blocks as the device has room for, few samples a thread.
+    def of(cls, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], device: Device) -> Geometry:
+        """The shape with the least estimated time a coordinate, for sets of so many samples.
 
-        >>> class Small:
+        >>> class Large:
         ...     capability, processors = 90, 132
-        >>> Geometry.of(9_000, 10, Small()), Geometry.of(9_000, 210, Small())
-        (Geometry(slots=4, threads=288, blocks=8), Geometry(slots=8, threads=288, blocks=4))
+        >>> shape = Geometry.of(np.arange(3), np.array([9_000, 500, 1_700]), Large())
+        >>> shape.clustered, shape.slots * shape.threads * 8 >= 9_000, len(shape.blocks) % 8
+        (True, True, 0)
         """
-        there = CLUSTERS if device.capability >= 90 and clusters_wanted() else (1,)
-        for slots, share in ((4, 1), (8, 1), (4, 8), (8, 8)):
-            for blocks in there:
-                threads = -(-n_lanes // (32 * slots * blocks)) * 32
-                if threads <= MOST_THREADS and n_sets * blocks <= share * device.processors:
-                    return cls(slots, max(64, threads), blocks)
-        return cls(0, MOST_THREADS, there[0])
+        clustered = device.capability >= 90 and clusters_wanted()
+        most = BLOCKS_OF_CLUSTER if clustered else 1
+        fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
+        if not fitting:
+            return cls(0, SHAPES[-1][1], _packed(sets, np.full(len(sets), most), clustered), clustered)
+        candidates = [
+            cls(slots, threads, _packed(sets, -(-lanes // (slots * threads)), clustered), clustered)
+            for slots, threads in fitting
+        ]
+        return min(candidates, key=lambda shape: shape._cycles(device.processors))
+
+    def _cycles(self, processors: int) -> float:
+        """Of a coordinate: waves of blocks, each a wait for the sums, a thread's samples, and what the warps issue."""
+        resident = max(1, REGISTERS // (REGISTERS_OF_THREAD[self.slots] * self.threads))
+        waves = -(-len(self.blocks) // (processors * resident))
+        warps = min(resident, -(-len(self.blocks) // processors)) * self.threads / 32
+        return waves * (800 + 25 * self.slots + (150 + 20 * self.slots) * warps / 4)
 
     def shared(self, stored_bytes: int, exact: bool) -> int:
-        sums = 2 * self.blocks * (self.threads // 32) * 4 * (8 if exact else 4)
+        largest = int(self.blocks[:, 2].max())
+        sums = 2 * largest * (self.threads // 32) * 4 * (8 if exact else 4)
         ring = AHEAD * self.threads * max(1, self.slots) * stored_bytes
-        return sums + 4 * COORDINATES * 4 + ring
+        return 16 + sums + 4 * COORDINATES * 4 + ring
+
+
+def _packed(sets: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], clustered: bool) -> npt.NDArray[np.int32]:
+    """Groups of blocks side by side, none across the border of a cluster: largest first, where there is room."""
+    if not clustered:
+        return np.stack([sets, np.zeros(len(sets)), np.ones(len(sets))], axis=1).astype(np.int32)
+    rows: list[list[tuple[int, int, int]]] = []
+    with_room: dict[int, list[int]] = {room: [] for room in range(BLOCKS_OF_CLUSTER + 1)}
+    for at in np.argsort(-sizes, kind="stable"):
+        size = int(sizes[at])
+        room = next((room for room in range(size, BLOCKS_OF_CLUSTER + 1) if with_room[room]), None)
+        if room is None:
+            cluster, room = len(rows), BLOCKS_OF_CLUSTER
+            rows.append([])
+        else:
+            cluster = with_room[room].pop()
+        rows[cluster] += [(int(sets[at]), rank, size) for rank in range(size)]
+        with_room[room - size].append(cluster)
+    none = (-1, 0, 1)
+    return np.array([[*row, *[none] * (BLOCKS_OF_CLUSTER - len(row))] for row in rows], dtype=np.int32).reshape(-1, 3)
 
 
 class CudaCpmState:
@@ -75,10 +119,10 @@ class CudaCpmState:
         self._sets = Program(device, "cpm_sets.cu", "Sets", stored, q)
         self._values = Program(device, "values.cu", "Values", stored, q)
         self._require_room(B, m, q, n)
-        weights = initial_weights(problem, batch)
+        weights = members.start(problem, batch)
         limits = solver.limits(1)
         shared_fields = members.fields(rows) | {
-            "weights": device.upload(members.stacked(weights)),
+            "weights": device.upload(weights),
             "selected": device.upload(np.array(members.features, dtype=np.int32)),
             "capacity": self._capacity,
             "kept": device.empty((B, self._capacity), np.int32),
@@ -107,7 +151,7 @@ class CudaCpmState:
             "revisit": solver.revisit,
         }
         self._row_fields: dict[str, Any] = shared_fields | {
-            "steps": device.upload(members.stacked([solver.initial_steps(part) for part in weights])),
+            "steps": device.upload(self._first_steps(weights)),
             "residual": device.empty((B, self._capacity, m, q), np.float32),
             "tried": device.zeros((B * m,), np.int64),
             "accepted": device.zeros((B * m,), np.int64),
@@ -142,6 +186,14 @@ class CudaCpmState:
                 f"{needed / 1e9:.1f} GB on the GPU, which has {free / 1e9:.1f} GB for them: train fewer members at a time, "
                 "use solver='adam', or device='cpu'."
             )
+
+    def _first_steps(self, weights: Floats) -> Floats:
+        """`CpmSolver.initial_steps` of every member: in proportion to the initial size of A; those of b are larger."""
+        features = np.array(self._members.features)[:, None, None, None]
+        steps = np.empty_like(weights)
+        steps[:] = self._solver.step / np.sqrt(features)
+        steps[..., self._members.n_features] = self._solver.step
+        return steps
 
     @property
     def weights(self) -> list[Floats]:
@@ -283,6 +335,7 @@ class CudaCpmState:
         )  # fmt: skip
         lanes = -(-n_set.reshape(-1) // 16) * 16
         lane_start = np.concatenate([[0], np.cumsum(lanes)])
+        self._n_lanes = int(lane_start[-1])
         sizes = lanes * np.repeat(np.array(members.features) + 1, m)
         lanes_at = np.concatenate([[0], np.cumsum(sizes)])
         laid_out = {
@@ -295,26 +348,44 @@ class CudaCpmState:
         arguments = self._set_arguments(rows=source, **laid_out)
         self._sets("cpm_lay_out", arguments, grid=tiles, threads=256, shared=32 * 33 * rows.stored_bytes)
 
-        n_sets = B * m if solver.synchronous else B
-        geometry = Geometry.of(int(lanes.max()), n_sets, device)
+        if solver.synchronous:
+            launch = self._row_launcher(np.arange(B * m), lanes, laid_out)
+            for r in range(q):
+                launch(r, 0, r % 2)
+            return
+        for k in range(m):
+            sets = np.arange(k, B * m, m)
+            launch = self._row_launcher(sets, lanes[sets], laid_out)
+            for r in range(q):
+                launch(r, 1, 0)
+
+    def _row_launcher(
+        self, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], laid_out: dict[str, Any]
+    ) -> Callable[[int, int, int], None]:
+        """What moves one row of these separators; those that no sample judges stay as they are."""
+        device, stored, frozen = self._device, self._rows.stored_bytes, self._solver.frozen_own
+        sets, lanes = sets[lanes > 0], lanes[lanes > 0]
+        if len(sets) == 0:
+            return lambda r, alone, flip: None
+        geometry = Geometry.of(sets, lanes, device)
         memory = None
         if geometry.slots == 0:
-            memory = device.empty((int(lane_start[-1]), 6), np.float32)
-        program = Program(
-            device, "cpm_row.cu", "Row", rows.stored_bytes, 1, SLOTS=geometry.slots, FROZEN=int(solver.frozen_own)
+            memory = device.empty((self._n_lanes, 6), np.float32)
+        blocks = [device.upload(np.ascontiguousarray(column)) for column in geometry.blocks.T]
+        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=geometry.slots, FROZEN=int(frozen))
+        arguments = program.arguments(
+            **self._row_fields,
+            **laid_out,
+            memory=memory,
+            block_set=blocks[0],
+            block_rank=blocks[1],
+            block_group=blocks[2],
         )
-        arguments = program.arguments(**self._row_fields, **laid_out, memory=memory)
-        launch = partial(
-            program,
-            f"cpm_row_in_clusters_of_{geometry.blocks}",
-            arguments,
-            threads=geometry.threads,
-            shared=geometry.shared(rows.stored_bytes, exact=not solver.frozen_own),
-        )
-        if solver.synchronous:
-            for r in range(q):
-                launch(r, -1, r % 2, grid=(geometry.blocks, m, B))
-        else:
-            for k in range(m):
-                for r in range(q):
-                    launch(r, k, 0, grid=(geometry.blocks, 1, B))
+        kernel = f"cpm_row_in_clusters_of_{BLOCKS_OF_CLUSTER}" if geometry.clustered else "cpm_row"
+        grid, shared = (len(geometry.blocks), 1, 1), geometry.shared(stored, exact=not frozen)
+        held = (memory, blocks)  # until the last launch
+
+        def launch(r: int, alone: int, flip: int, held: Any = held) -> None:
+            program(kernel, arguments, r, alone, flip, grid=grid, threads=geometry.threads, shared=shared)
+
+        return launch

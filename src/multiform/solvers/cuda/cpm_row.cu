@@ -1,8 +1,9 @@
 // One row of every A_k, coordinate by coordinate: the coordinate perturbation method's moves (paper, 2.3).
 //
-// A cluster of thread blocks (one block before compute capability 9.0) has one separator. Each thread keeps its samples
-// in registers. At a coordinate, both nearby points are tried on all samples at once; the sums of the changes meet in
-// shared memory, one barrier a coordinate; then every warp adds them in the same order and comes to the same decision.
+// A group of up to eight blocks of one thread-block cluster (one block before compute capability 9.0) has one separator;
+// the other blocks of the cluster have others. Each thread keeps its samples in registers. At a coordinate, both nearby
+// points are tried on all samples at once; each warp sends its sums to all blocks of its group, and whoever has received
+// all of them adds them in the same order and comes to the same decision: one barrier a coordinate.
 //
 //   SLOTS    samples of a thread that stand in registers; 0: in memory, any number of them
 //   FROZEN   1: the own class's terms are one multiplication for the length of a row; 0: exact
@@ -36,7 +37,10 @@ struct Row {
     float* f;               // two sides that take turns: what the others see, and what comes out
     float* f_next;
     float* memory;          // (lanes, 6), for SLOTS == 0
-    int64* tried;           // (B * m,)
+    const int* block_set;    // which separator a block has, -1: none
+    const int* block_rank;   // its number in the group
+    const int* block_group;  // blocks of the group
+    int64* tried;            // (B * m,)
     int64* accepted;
     float alpha;
     float grow;
@@ -64,33 +68,50 @@ using Sum = float;
 using Sum = double;
 #endif
 
-struct alignas(kSlots * sizeof(stored_t) >= 16 ? 16 : kSlots * sizeof(stored_t)) Piece {
-    stored_t at[kSlots];
+using Piece = Stored<kSlots>;
+constexpr int kBlocksOfCluster = 8;
+
+// The blocks that share one separator, and how their sums meet.
+struct Group {
+    int rank, blocks;  // of this one
+    int base;          // the first one's number in the cluster
+    Sum* slots;        // (2, blocks, warps, 4): sides take turns, so that nobody overwrites what is still read
+    uint64* channels;  // (2,)
+    int use;           // exchanges so far
 };
 
-// Four sums over all threads of the cluster, the same bits everywhere; `side` alternates from call to call, so that one
-// barrier is enough. First each lane ends up with one of the four, then warps are added in their order.
-template <int blocks>
-DEVICE void sum_of_cluster(Sum* v, Sum* slots, int rank, int side) {
-    const int lane = lane_of_thread(), warps = warps_of_block();
+// Four sums over all threads of the group, the same bits everywhere. First each lane ends up with one of the four, then
+// warps are added in their order.
+template <bool clustered>
+DEVICE void sum_of_group(Sum* v, Group& group) {
+    const int lane = lane_of_thread(), warps = warps_of_block(), n_slots = group.blocks * warps;
     const bool odd = lane & 1, high = lane & 2;
     const Sum a = (odd ? v[1] : v[0]) + shuffle_xor(odd ? v[0] : v[1], 1);
     const Sum b = (odd ? v[3] : v[2]) + shuffle_xor(odd ? v[2] : v[3], 1);
     Sum sum = (high ? b : a) + shuffle_xor(high ? a : b, 2);
     for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
-    Sum* here = slots + side * blocks * warps * 4;
-    Sum* place = here + (rank * warps + warp_of_thread()) * 4 + (lane & 3);
-    if constexpr (blocks > 1) {
-#if defined(MULTIFORM_EMULATED) || __CUDA_ARCH__ >= 900
-        if (lane < 4 * blocks) store_in_block(place, lane >> 2, sum);
-        sync_cluster();
+    const int side = group.use & 1;
+    Sum* here = group.slots + side * n_slots * 4;
+    Sum* place = here + (group.rank * warps + warp_of_thread()) * 4 + (lane & 3);
+    if constexpr (clustered) {
+#if HAS_CLUSTERS
+        const int bytes = n_slots * 4 * static_cast<int>(sizeof(Sum));
+        if (threadIdx.x == 0) expect_bytes(group.channels + side, bytes);
+        if (lane < 4 * group.blocks) send_to_block(place, group.channels + side, group.base + (lane >> 2), sum);
+        await_bytes(group.channels + side, group.use >> 1, bytes);
 #endif
     } else {
         if (lane < 4) *place = sum;
         sync_block();
     }
+    ++group.use;
     sum = 0;
-    for (int slot = lane >> 2; slot < blocks * warps; slot += 8) sum += here[slot * 4 + (lane & 3)];
+    for (int first = lane >> 2; first < n_slots; first += 32) {
+        Sum four[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) four[i] = first + 8 * i < n_slots ? here[(first + 8 * i) * 4 + (lane & 3)] : Sum(0);
+        sum += (four[0] + four[1]) + (four[2] + four[3]);
+    }
     for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
     for (int i = 0; i < 4; ++i) v[i] = shuffle_from(sum, i);
 }
@@ -103,31 +124,43 @@ DEVICE float own_terms(const float* f, float value, int k, int64 m, float alpha)
     return sum;
 }
 
-template <int blocks>
-DEVICE void move_row(const Row& a, int64 r, int64 only_class, const float* f_now, float* f_then) {
-    const int rank = blockIdx.x % blocks, member = blockIdx.z;
-    const int k = only_class >= 0 ? static_cast<int>(only_class) : static_cast<int>(blockIdx.y);
-    const int64 m = a.n_classes, set = member * m + k, n = a.n_set[set], n_own = a.n_own[set];
-    if (n == 0) return;  // nobody to judge a move
-#if defined(MULTIFORM_EMULATED) || __CUDA_ARCH__ >= 900
-    if constexpr (blocks > 1) sync_cluster();  // all blocks must have begun before one writes into another
+// alone: separators move one after the other, each sees what the last one has become
+template <bool clustered>
+DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
+    Group group{a.block_rank[blockIdx.x], a.block_group[blockIdx.x], 0, nullptr, nullptr, 0};
+    group.channels = reinterpret_cast<uint64*>(shared_memory);
+    group.slots = reinterpret_cast<Sum*>(group.channels + 2);
+    if constexpr (clustered) {
+#if HAS_CLUSTERS
+        group.base = static_cast<int>(blockIdx.x % kBlocksOfCluster) - group.rank;
+        if (threadIdx.x < 2) open_channel(group.channels + threadIdx.x);
+        sync_cluster();  // all blocks must have begun before one sends to another
 #endif
+    }
+    const int64 set = a.block_set[blockIdx.x], m = a.n_classes;
+    if (set < 0) return;
+    const int k = static_cast<int>(set % m), member = static_cast<int>(set / m);
+    const int64 n = a.n_set[set], n_own = a.n_own[set];
     const int64 n_lanes = (n + 15) / 16 * 16;
-    const int threads = blockDim.x, stride = blocks * threads;
-    const int64 first = SLOTS > 0 ? int64(rank * threads + threadIdx.x) * kSlots : rank * threads + threadIdx.x;
+    const int threads = blockDim.x, stride = group.blocks * threads;
+    const int64 first = int64(group.rank * threads + threadIdx.x) * kSlots;
     const int count = SLOTS > 0 ? kSlots : first < n ? static_cast<int>((n - 1 - first) / stride) + 1 : 0;
     const auto lane_of = [&](int i) { return SLOTS > 0 ? first + i : first + int64(i) * stride; };
+    // A warp whose samples are all of one kind need not do the other kind's work.
+    const int64 warp_first = int64(group.rank * threads + 32 * warp_of_thread()) * kSlots;
+    const bool has_own = SLOTS == 0 || warp_first < n_own;
+    const bool has_others = SLOTS == 0 || !FROZEN || (warp_first < n && warp_first + 32 * kSlots > n_own);
+    const float* f_now = flip ? a.f_next : a.f;
+    float* f_then = alone == (flip != 0) ? a.f_next : a.f;
     const stored_t* columns = a.lanes + a.lanes_at[set];
     const float* f_member = f_now + member * a.capacity * m;
 
-    Sum* slots = reinterpret_cast<Sum*>(shared_memory);
-    float* weights = reinterpret_cast<float*>(slots + 2 * blocks * warps_of_block() * 4);
+    float* weights = reinterpret_cast<float*>(group.slots + 2 * group.blocks * warps_of_block() * 4);
     float* steps = weights + kCoordinates;
     float* center = steps + kCoordinates;
     float* unit = center + kCoordinates;
     Piece* ring = reinterpret_cast<Piece*>(unit + kCoordinates);
     Lane* memory = reinterpret_cast<Lane*>(a.memory) + a.lane_start[set];
-    int side = 0;
 
     Lane own_lanes[kSlots];
     const auto lane_at = [&](int i) -> Lane& { return SLOTS > 0 ? own_lanes[i] : memory[lane_of(i)]; };
@@ -172,8 +205,7 @@ DEVICE void move_row(const Row& a, int64 r, int64 only_class, const float* f_now
         lane_at(i) = lane;
     }
     Sum v[4] = {static_cast<Sum>(noise_slope_part), 0, 0, 0};
-    sum_of_cluster<blocks>(v, slots, rank, side);
-    side ^= 1;
+    sum_of_group<clustered>(v, group);
     const double noise_slope = static_cast<double>(v[0]);
 
     // the loss of a sample after its f_k has become `value`
@@ -195,7 +227,7 @@ DEVICE void move_row(const Row& a, int64 r, int64 only_class, const float* f_now
     const float noise = a.noise[member];
     const bool there = SLOTS > 0 && first < n_lanes;
     double moved_energy = 0;
-    int64 tried = 0, accepted = 0;
+    int tried = 0, accepted = 0;
     const auto fetch = [&](int c) {  // this thread's part of a column
         if (there && c <= n_features) {
             const stored_t* from = columns + c * n_lanes + first;
@@ -232,65 +264,75 @@ DEVICE void move_row(const Row& a, int64 r, int64 only_class, const float* f_now
             const bool offset = c == n_features;
             const float step = steps[c - start], weight = weights[c - start];
             const float column_center = center[c - start], column_unit = unit[c - start];
+            const float d = step * column_unit;  // in units of the stored values
             float x[kSlots], up[kSlots], down[kSlots];
             if (SLOTS > 0) {
                 wait_async<kAhead - 2>();
                 const Piece piece = ring[(c % kAhead) * threads + threadIdx.x];
-                for (int i = 0; i < kSlots; ++i) x[i] = (stored_value(piece.at[i]) - column_center) * column_unit;
+                for (int i = 0; i < kSlots; ++i) x[i] = stored_value(piece.at[i]) - column_center;
                 fetch(c + kAhead - 1);
             }
             const auto x_at = [&](int i) {
                 if (SLOTS > 0) return x[i];
-                return (stored_value(columns[c * n_lanes + lane_of(i)]) - column_center) * column_unit;
+                return stored_value(columns[c * n_lanes + lane_of(i)]) - column_center;
             };
-            // what a move by d adds to sigma^2 ||A_k||^2
-            const auto energy_of = [&](float d) { return offset ? 0.0f : noise * (2.0f * d * weight + d * d); };
-            const float lift_up = FROZEN ? 0.0f : energy_of(step), lift_down = FROZEN ? 0.0f : energy_of(-step);
+            // what the move adds to sigma^2 ||A_k||^2
+            const float energy_up = offset ? 0.0f : noise * (2.0f * step * weight + step * step);
+            const float energy_down = offset ? 0.0f : noise * (-2.0f * step * weight + step * step);
+            const float lift_up = FROZEN ? 0.0f : energy_up, lift_down = FROZEN ? 0.0f : energy_down;
+            const double noise_up = FROZEN ? noise_slope * static_cast<double>(energy_up) : 0.0;
+            const double noise_down = FROZEN ? noise_slope * static_cast<double>(energy_down) : 0.0;
             Sum sums[4] = {0, 0, 0, 0};
+            if (has_others) {
 #pragma unroll
-            for (int i = 0; i < count; ++i) {
-                const Lane lane = lane_at(i);
-                const float here = x_at(i);
-                const float above = lane.residual + step * here, below = lane.residual - step * here;
-                const float after_up = loss_after(lane, i, lane.rest + above * above + lift_up);
-                const float after_down = loss_after(lane, i, lane.rest + below * below + lift_down);
-                if (SLOTS > 0) up[i] = after_up, down[i] = after_down;
+                for (int i = 0; i < count; ++i) {
+                    const Lane lane = lane_at(i);
+                    const float moved = d * x_at(i), above = lane.residual + moved, below = lane.residual - moved;
+                    const float after_up = loss_after(lane, i, lane.rest + above * above + lift_up);
+                    const float after_down = loss_after(lane, i, lane.rest + below * below + lift_down);
+                    if (SLOTS > 0) up[i] = after_up, down[i] = after_down;
 #if FROZEN
-                const float weighted = lane.slope * here;
-                sums[0] += after_up - lane.loss;
-                sums[1] += after_down - lane.loss;
-                sums[2] += weighted * lane.residual;
-                sums[3] += weighted * here;
+                    sums[0] += after_up - lane.loss;
+                    sums[1] += after_down - lane.loss;
 #else
-                sums[0] += static_cast<double>(lane.floor) * static_cast<double>(after_up - lane.loss);
-                sums[1] += static_cast<double>(lane.floor) * static_cast<double>(after_down - lane.loss);
+                    sums[0] += static_cast<double>(lane.floor) * static_cast<double>(after_up - lane.loss);
+                    sums[1] += static_cast<double>(lane.floor) * static_cast<double>(after_down - lane.loss);
 #endif
+                }
             }
-            sum_of_cluster<blocks>(sums, slots, rank, side);
-            side ^= 1;
+#if FROZEN
+            if (has_own) {
+#pragma unroll
+                for (int i = 0; i < count; ++i) {
+                    const Lane lane = lane_at(i);
+                    const float weighted = lane.slope * x_at(i);
+                    sums[2] += weighted * lane.residual;
+                    sums[3] += weighted * x_at(i);
+                }
+            }
+#endif
+            sum_of_group<clustered>(sums, group);
             // own class, frozen: change = 2 d linear + d^2 square, and the noise energy by its slope
-            const auto change_of = [&](float d, Sum others) {
-                const double own = static_cast<double>(d), linear = static_cast<double>(sums[2]);
-                return static_cast<double>(others) + own * (2.0 * linear + own * static_cast<double>(sums[3])) +
-                       (FROZEN ? noise_slope * static_cast<double>(energy_of(d)) : 0.0);
-            };
-            const bool goes_up = change_of(step, sums[0]) < 0;
-            const bool moves = goes_up || change_of(-step, sums[1]) < 0;
+            const double by = static_cast<double>(d), linear = 2.0 * static_cast<double>(sums[2]);
+            const double square = by * static_cast<double>(sums[3]);
+            const double change_up = (static_cast<double>(sums[0]) + noise_up) + by * (square + linear);
+            const double change_down = (static_cast<double>(sums[1]) + noise_down) + by * (square - linear);
+            const bool goes_up = change_up < 0, moves = goes_up || change_down < 0;
             tried += goes_up ? 1 : 2;
             accepted += moves;
             if (moves) {
-                const float d = goes_up ? step : -step, lift = goes_up ? lift_up : lift_down;
+                const float signed_d = goes_up ? d : -d, lift = goes_up ? lift_up : lift_down;
 #pragma unroll
                 for (int i = 0; i < count; ++i) {
                     Lane& lane = lane_at(i);
-                    lane.residual += d * x_at(i);
+                    lane.residual += signed_d * x_at(i);
                     lane.rest += lift;
-                    if (SLOTS > 0)
-                        lane.loss = goes_up ? up[i] : down[i];
-                    else
+                    if (SLOTS == 0)
                         lane.loss = loss_after(lane, i, lane.rest + lane.residual * lane.residual);
+                    else if (has_others)
+                        lane.loss = goes_up ? up[i] : down[i];
                 }
-                if (!offset) moved_energy += static_cast<double>(2.0f * d * weight + d * d);
+                if (!offset) moved_energy += static_cast<double>((goes_up ? 2.0f : -2.0f) * step * weight + step * step);
             }
             if (threadIdx.x == 0) {
                 const float size = step < 0 ? -step : step;
@@ -306,7 +348,7 @@ DEVICE void move_row(const Row& a, int64 r, int64 only_class, const float* f_now
             }
         }
         sync_block();
-        if (rank == 0)
+        if (group.rank == 0)
             for (int c = start + threadIdx.x; c < end; c += threads) {
                 const int64 at = c == n_features ? a.n_features : c;
                 row_weights[at] = weights[c - start];
@@ -326,22 +368,16 @@ DEVICE void move_row(const Row& a, int64 r, int64 only_class, const float* f_now
         f_then[(member * a.capacity + place) * m + k] =
             larger(lane.rest + lane.residual * lane.residual + shift, kTiny);
     }
-    if (rank == 0 && threadIdx.x == 0) {
+    if (group.rank == 0 && threadIdx.x == 0) {
         a.tried[set] += tried;
         a.accepted[set] += accepted;
     }
 }
 
-// flip: which of the two sides is read; in the literal order of classes (only_class >= 0) it is also written
-#define CPM_ROW(blocks)                                                                                        \
-    {                                                                                                          \
-        float* now = flip ? a.f_next : a.f;                                                                    \
-        move_row<blocks>(a, r, only_class, now, only_class >= 0 ? now : flip ? a.f : a.f_next);                \
-    }
-
-GLOBAL THREADS(512) cpm_row_in_clusters_of_1(Row a, int64 r, int64 only_class, int64 flip) CPM_ROW(1)
-#if defined(MULTIFORM_EMULATED) || __CUDA_ARCH__ >= 900
-GLOBAL THREADS(512) CLUSTER(2) cpm_row_in_clusters_of_2(Row a, int64 r, int64 only_class, int64 flip) CPM_ROW(2)
-GLOBAL THREADS(512) CLUSTER(4) cpm_row_in_clusters_of_4(Row a, int64 r, int64 only_class, int64 flip) CPM_ROW(4)
-GLOBAL THREADS(512) CLUSTER(8) cpm_row_in_clusters_of_8(Row a, int64 r, int64 only_class, int64 flip) CPM_ROW(8)
+// flip: which of the two sides of f is read
+GLOBAL THREADS(512) cpm_row(Row a, int64 r, int64 alone, int64 flip) { move_row<false>(a, r, alone != 0, flip); }
+#if HAS_CLUSTERS
+GLOBAL THREADS(512) CLUSTER(8) cpm_row_in_clusters_of_8(Row a, int64 r, int64 alone, int64 flip) {
+    move_row<true>(a, r, alone != 0, flip);
+}
 #endif

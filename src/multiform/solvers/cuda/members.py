@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from multiform.runtime import effective_threads
 from multiform.solvers.cuda.storage import DeviceRows
 from multiform.solvers.problem import MOST_FOR_MEANS, Floats, ModelBatch, TrainingProblem, class_means
 
-__all__ = ["DeviceMembers", "initial_weights", "stacked_weights"]
+__all__ = ["DeviceMembers", "stacked_weights"]
 
 
 class DeviceMembers:
@@ -71,6 +72,30 @@ class DeviceMembers:
         """Arrays of shape (m, q, p_b + 1) in the layout of the device."""
         return stacked_weights(parts, self.n_features, self.width)
 
+    def start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
+        """`ModelBatch.initial_weights` of every member, stacked; what members share is computed once.
+
+        Equal seeds draw equal numbers. Few samples are all used for the class means, which then do not depend on the
+        seed.
+        """
+        if batch.start is not None:
+            return self.stacked([np.asarray(part, dtype=np.float32) for part in batch.start])
+        if len(problem.target) > MOST_FOR_MEANS:
+            return self.stacked(_each_once(problem, batch))
+        means, seen = _class_means(problem, batch)
+        whole = np.zeros((len(batch), self.n_classes, self.n_components, self.width), dtype=np.float32)
+        features = np.array(self.features)
+        for n_features in np.unique(features):
+            members = np.flatnonzero(features == n_features)
+            normal = _normals(batch.seed[members], (self.n_classes, self.n_components, int(n_features)))
+            mean = means[seen[members]]
+            if batch.columns is not None:
+                columns = np.stack([batch.columns[member] for member in members])
+                mean = np.take_along_axis(mean, columns[:, None, :], axis=2)
+            whole[members, :, :, :n_features] = normal
+            whole[members, :, :, self.n_features] = np.einsum("bkqp,bkp->bkq", normal, mean)
+        return whole
+
     def unstacked(self, whole: Floats) -> list[Floats]:
         """The inverse of `stacked`."""
         if min(self.features) == self.n_features:
@@ -82,6 +107,7 @@ class DeviceMembers:
 
 
 def stacked_weights(parts: list[Floats], n_features: int, width: int) -> Floats:
+    """Weights of shape (m, q, p_b + 1) as (B, m, q, width), the offset in column `n_features`."""
     whole = np.zeros((len(parts), *parts[0].shape[:2], width), dtype=np.float32)
     for member, part in enumerate(parts):
         whole[member, :, :, : part.shape[2] - 1] = part[:, :, :-1]
@@ -89,34 +115,22 @@ def stacked_weights(parts: list[Floats], n_features: int, width: int) -> Floats:
     return whole
 
 
-def initial_weights(problem: TrainingProblem, batch: ModelBatch) -> list[Floats]:
-    """`ModelBatch.initial_weights` of every member, each distinct one once.
+def _class_means(problem: TrainingProblem, batch: ModelBatch) -> tuple[Floats, npt.NDArray[np.intp]]:
+    """The distinct class means among the members, and which of them each member has."""
+    if batch.sample_weight is None or batch.sample_weight.ndim == 1:
+        distinct, seen = [batch.sample_weight], np.zeros(len(batch), dtype=np.intp)
+    else:
+        numbers: dict[bytes, int] = {}
+        seen = np.array([numbers.setdefault(weight.tobytes(), len(numbers)) for weight in batch.sample_weight])
+        distinct = [batch.sample_weight[np.flatnonzero(seen == number)[0]] for number in range(len(numbers))]
+    random = np.random.default_rng(0)  # not used for so few samples
+    return np.stack([class_means(problem, weight, random) for weight in distinct]), seen
 
-    Equal seeds draw equal numbers. Few samples are all used for the class means, which then do not depend on the seed.
-    """
-    members = range(len(batch))
-    if batch.start is not None:
-        return [batch.initial_weights(problem, member) for member in members]
-    if len(problem.target) > MOST_FOR_MEANS:
-        return _each_once(problem, batch)
-    means: dict[bytes, Floats] = {}
-    normals: dict[tuple[int, int], Floats] = {}
-    found = []
-    for member in members:
-        weight, columns = batch.member_weight(member), batch.member_columns(member)
-        n_features, seed = problem.n_features if columns is None else len(columns), int(batch.seed[member])
-        seen = b"" if weight is None else weight.tobytes()
-        if seen not in means:
-            means[seen] = class_means(problem, weight, np.random.default_rng(0))
-        if (seed, n_features) not in normals:
-            shape = (problem.n_classes, batch.n_components, n_features)
-            drawn = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-            normals[seed, n_features] = drawn / np.float32(np.sqrt(n_features))
-        normal = normals[seed, n_features]
-        mean = means[seen] if columns is None else means[seen][:, columns]
-        offset = np.einsum("kqp,kp->kq", normal, mean)
-        found.append(np.concatenate([normal, offset[:, :, None]], axis=2))
-    return found
+
+def _normals(seeds: npt.NDArray[np.uint64], shape: tuple[int, int, int]) -> Floats:
+    distinct, which = np.unique(seeds, return_inverse=True)
+    drawn = [np.random.default_rng(int(seed)).standard_normal(shape, dtype=np.float32) for seed in distinct]
+    return np.asarray(np.stack(drawn)[which] / np.float32(np.sqrt(shape[2])), dtype=np.float32)
 
 
 def _each_once(problem: TrainingProblem, batch: ModelBatch) -> list[Floats]:

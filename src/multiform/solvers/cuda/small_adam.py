@@ -10,7 +10,7 @@ import numpy as np
 
 from multiform.solvers.adam import AdamSolver, Moments
 from multiform.solvers.cuda.device import Device, Program
-from multiform.solvers.cuda.members import DeviceMembers, initial_weights
+from multiform.solvers.cuda.members import DeviceMembers
 from multiform.solvers.cuda.storage import DeviceRows
 from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
 
@@ -64,7 +64,7 @@ class CudaSmallAdamState:
             steps = np.array([part[2] for part in moments])
         rate = np.array([solver.rate(width) for width in members.features], dtype=np.float32)
         self._fields: dict[str, Any] = members.fields(rows) | {
-            "weights": device.upload(members.stacked(initial_weights(problem, batch))),
+            "weights": device.upload(members.start(problem, batch)),
             "first": first,
             "second": second,
             "selected": device.upload(np.array(members.features, dtype=np.int32)),

@@ -2,6 +2,7 @@
 
     python docs/validate.py --data DIR n_components=36 max_iter=10
     python docs/validate.py --data DIR solver=cpm max_iter=8 slack=0.8 ramp=1
+    python docs/validate.py --data DIR --patches stride=2 --pixels no noise=1.0 scaling=standard
 
 NAME=VALUE is a parameter of QMSClassifier, or else a setting of the solver that it uses (AdamSolver or CpmSolver of
 multiform.solvers). Of the 60,000 *training* images, 50,000 drawn at random train and the other 10,000 validate; the
@@ -21,6 +22,7 @@ import numpy as np
 
 from multiform import QMSClassifier
 from multiform.datasets import load_fashion_mnist
+from multiform.images import ImagePatches
 from multiform.solvers import Solver
 
 N_TRAIN = 50_000
@@ -72,6 +74,14 @@ def lifted(X: Any, X_val: Any, kernel: str, n_features: int, gamma: float, seed:
     return X, X_val
 
 
+def patched(X: Any, X_val: Any, parameters: dict[str, Any], pixels: bool, seed: int) -> tuple[Any, Any]:
+    """What patches of the images look like, beside the pixels from 0 to 1 or without them."""
+    transformer = ImagePatches(**({"random_state": seed} | parameters)).fit(X)
+    beside = (lambda part: [part / np.float32(255)]) if pixels else (lambda part: [])
+    X, X_val = (np.hstack([*beside(part), transformer.transform(part)], dtype=np.float32) for part in (X, X_val))
+    return X, X_val
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python docs/validate.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -83,6 +93,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--lift", choices=["Nystroem", "RBFSampler"], help="put random features beside the pixels")
     parser.add_argument("--features", type=int, default=1000, help="how many of them")
     parser.add_argument("--gamma", type=float, default=0.02, help="of their kernel, for pixels from 0 to 1")
+    parser.add_argument(
+        "--patches", action="append", type=setting, metavar="NAME=VALUE", help="a parameter of ImagePatches"
+    )
+    parser.add_argument("--pixels", choices=["yes", "no"], default="yes", help="beside the patches, too")
     options = parser.parse_intermixed_args(argv)  # settings may stand on both sides of an option
 
     X, y, _, _ = load_fashion_mnist(options.data)
@@ -93,6 +107,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         X_train, X_val = X[train].astype(options.dtype), X[val].astype(options.dtype)
         if options.lift:
             X_train, X_val = lifted(X_train, X_val, options.lift, options.features, options.gamma, seed)
+        if options.patches:
+            X_train, X_val = patched(X_train, X_val, dict(options.patches), options.pixels == "yes", seed)
         begin = time.perf_counter()
         model = build(dict(options.settings), seed).fit(X_train, y[train])
         seconds = time.perf_counter() - begin

@@ -14,6 +14,7 @@ import multiform
 
 project = "multiform"
 author = "the multiform developers"
+copyright = f"2026, {author}"
 version = release = multiform.__version__
 
 extensions = [
@@ -52,8 +53,9 @@ sphinx_gallery_conf: dict[str, Any] = {
     "show_signature": False,
     "remove_config_comments": True,
     "reset_modules": ("matplotlib",),
+    "capture_repr": (),
     "abort_on_example_error": True,
-    "plot_gallery": True,
+    "plot_gallery": "True",
 }
 # Pages that link out of the site, into the repository, are read there; here the link stays as it is written.
 suppress_warnings = ["myst.xref_missing", "config.cache"]

@@ -24,7 +24,7 @@ for row, n_components in enumerate([1, 3]):
         axis = axes[row, column]
         SeparatorDisplay.from_model(model, X, y, ax=axis, grid_resolution=120)
         axis.set_title(f"q = {n_components}, noise {noise:g}: {model.score(X_new, y_new):.1%}")
-        axis.get_legend().remove() if axis.get_legend() else None
+        axis.get_legend().remove()
 
 # %%
 # With one row, :math:`f_k` is the squared distance to a line, and the regions are wedges. In two dimensions three

@@ -12,7 +12,9 @@ from multiform import datasets, displays, geometry, metrics
 
 DOCS = Path(__file__).parents[2] / "docs"
 # What a browser would fetch by itself when a page is opened.
-FETCHED = re.compile(r'<(?:link[^>]*?rel="(?:stylesheet|preload|icon|shortcut icon)"[^>]*?href|(?:script|img|iframe)[^>]*?src)="([^"]*)"')
+FETCHED = re.compile(
+    r'<(?:link[^>]*?rel="(?:stylesheet|preload|icon|shortcut icon)"[^>]*?href|(?:script|img|iframe)[^>]*?src)="([^"]*)"'
+)
 
 
 def test_every_page_stands_in_the_contents():

@@ -63,6 +63,7 @@ def drawn(draw: Callable[[Any], None], alt: str, size: tuple[float, float]) -> P
     style: dict[Any, Any] = {
         "svg.fonttype": "none",  # the reader's own fonts, so that every script can be read
         "svg.hashsalt": "multiform",  # the same picture, the same bytes
+        "text.parse_math": False,  # a dollar in the data is a dollar
         "font.family": "sans-serif",
         "font.size": 10,
         "axes.spines.top": False,
@@ -74,12 +75,14 @@ def drawn(draw: Callable[[Any], None], alt: str, size: tuple[float, float]) -> P
         figure = Figure(figsize=size, layout="constrained")
         draw(figure)
         figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return Picture("data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(), alt)
+    # A control character, also of a name that a display has drawn by itself, would make the image invalid.
+    clean = "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in buffer.getvalue().decode())
+    return Picture("data:image/svg+xml;base64," + base64.b64encode(clean.encode()).decode(), alt)
 
 
 def named(values: Any) -> list[str]:
-    """Names for matplotlib, to which a dollar would mean a formula."""
-    return [plain(value, most=22).replace("$", r"\$") for value in values]
+    """Names as they fit beside an axis."""
+    return [plain(value, most=22) for value in values]
 
 
 def classes_picture(answers: Answers) -> Picture:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from multiform.displays._style import BLUE, GREY, ORANGE
+from multiform.displays import CostAccuracyDisplay, PlanDisplay
+from multiform.displays._style import BLUE
 from multiform.reporting._pictures import WIDE, Picture, drawn, named, plain
 
 __all__ = ["PlanSection", "plan_section"]
@@ -50,11 +51,12 @@ def plan_section(plan: Any, X: Any, y: Any) -> PlanSection:
     if followed is not None:
         bought = {name: float(np.mean([name in tests for tests in followed.tests])) for name in plan.order_}
     steps = [Step(name, price, bought.get(name)) for name, price in zip(plan.order_, prices, strict=True)]
-    pictures = [(_frontier(plan), "Cost and accuracy of stopping earlier or later, cross-fitted; the plan is marked.")]
+    pictures = [
+        (_chart(plan), "The plan: what is bought next, and how many of the training samples stop where."),
+        (_frontier(plan), "Cost and accuracy of stopping earlier or later, cross-fitted; the plan is marked."),
+    ]
     if followed is not None:
-        pictures.insert(
-            0, (_purchases(steps), "For how many of these samples each test is bought before the plan stops.")
-        )
+        pictures.append((_purchases(steps), "For how many samples of this report each test is bought."))
     return PlanSection(
         str(plan.policy),
         steps,
@@ -97,28 +99,24 @@ def _purchases(steps: list[Step]) -> Picture:
     )
 
 
-def _frontier(plan: Any) -> Picture:
-    points = sorted(plan.frontier_, key=lambda point: point.cost)
-    chosen = [point for point in points if point.level == plan.level_]
+def _chart(plan: Any) -> Picture:
+    """The flow chart, as large as it has to be."""
 
     def draw(figure: Any) -> None:
-        axis = figure.subplots()
-        axis.plot([p.cost for p in points], [p.accuracy for p in points], "o-", color=BLUE, label="stopping levels")
-        axis.axhline(plan.theta_, color=GREY, linestyle="--", linewidth=1)
-        place = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "fontsize": 9}
-        axis.annotate("accuracy to keep", (0, plan.theta_), (4, 4), color=GREY, **place)
-        axis.plot(plan.panel_cost_, plan.full_accuracy_, "s", color=GREY, markersize=8, label="all evidence")
-        for point in chosen:
-            axis.plot(point.cost, point.accuracy, "D", color=ORANGE, markersize=10, label="the plan")
-        axis.set(xlabel="mean bill", ylabel="accuracy, cross-fitted")
-        axis.set_xlim(left=0)
-        axis.margins(y=0.3)
-        axis.yaxis.set_major_formatter(lambda value, _: f"{value:.1%}")
-        axis.grid(alpha=0.3)
-        axis.legend(frameon=False, loc="lower right")
+        axis = PlanDisplay.from_estimator(plan, ax=figure.subplots()).ax_
+        # Its limits count boxes: one column a branch, one row a test.
+        figure.set_size_inches(1.2 + 3.4 * (axis.get_xlim()[1] + 0.1), 0.8 + 0.72 * (axis.get_ylim()[0] + 0.4))
+
+    return drawn(draw, f"Flow chart of the plan: first {plain(plan.order_[0])}, then on until it stops.", (WIDE, WIDE))
+
+
+def _frontier(plan: Any) -> Picture:
+    def draw(figure: Any) -> None:
+        axis = CostAccuracyDisplay.from_estimator(plan, ax=figure.subplots()).ax_
+        axis.legend(frameon=False, loc="lower right")  # beside the axes there is no room on a phone
 
     alt = (
-        f"Accuracy against the mean bill: all evidence costs {plan.panel_cost_:.2f} and is right on "
-        f"{plan.full_accuracy_:.1%}; the plan costs {plan.expected_cost_:.2f}."
+        f"Accuracy against cost: all evidence costs {plan.panel_cost_:.2f} and is right on {plan.full_accuracy_:.1%}; "
+        f"the plan costs {plan.expected_cost_:.2f}."
     )
-    return drawn(draw, alt, (WIDE, 3.6))
+    return drawn(draw, alt, (WIDE, 3.8))

@@ -103,7 +103,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         The number of calibration samples.
     n_features_in_ : int
         Number of features seen during ``fit``, if the estimator knows.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, if the estimator knows them.
 
     See Also

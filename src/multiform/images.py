@@ -25,7 +25,7 @@ __all__ = ["ImagePatches"]
 Array = npt.NDArray[Any]
 
 N_SAMPLED = 50_000  # patches that the filters come from
-CHUNK = 1000  # patches at a time: what they need stays in a core's own cache
+CHUNK = 4000  # patches at a time: few enough for the cache, enough to keep two threads out of each other's way
 CONTRAST = 0.3  # patches with less than this share of the pixels' usual spread count as flat
 RIDGE = 0.1  # of whitening, in units of a normalised patch's variance
 

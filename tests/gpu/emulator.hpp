@@ -223,13 +223,19 @@ DEVICE uint16 float_to_half(float value) {
     return bits;
 }
 DEVICE float reciprocal(float value) { return 1.0f / value; }
-DEVICE float to_tf32(float value) {
+DEVICE uint32 bits_of(float value) {
     uint32 bits;
     std::memcpy(&bits, &value, 4);
-    bits = (bits + 0x1000u) & ~0x1fffu;
+    return bits;
+}
+DEVICE float from_bits(uint32 bits) {
+    float value;
     std::memcpy(&value, &bits, 4);
     return value;
 }
+DEVICE float to_tf32(float value) { return from_bits((bits_of(value) + 0x1000u) & ~0x1fffu); }
+// The tensor cores do not look at the last 13 bits.
+DEVICE float tensor_operand(double value) { return from_bits(bits_of(static_cast<float>(value)) & 0xffffe000u); }
 DEVICE void multiply_tile(float* c, const float* a, const float* b) {
     auto& warp = emulator::warp();
     const int lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, slot = lane % 4;
@@ -239,8 +245,8 @@ DEVICE void multiply_tile(float* c, const float* a, const float* b) {
     for (int i = 0; i < 4; ++i) {
         const int row = i / 2, column = 2 * slot + i % 2;
         for (int k = 0; k < 8; ++k)
-            c[i] += static_cast<float>(warp.values[4 * group + k % 4][row + 2 * (k / 4)]) *
-                    static_cast<float>(warp.values[4 * column + k % 4][4 + k / 4]);
+            c[i] += tensor_operand(warp.values[4 * group + k % 4][row + 2 * (k / 4)]) *
+                    tensor_operand(warp.values[4 * column + k % 4][4 + k / 4]);
     }
     emulator::wait(warp.barrier);
 }

@@ -40,10 +40,11 @@ struct Adam {
     int64* steps;        // (B,) Adam's, before this pass
     float* residual;     // (B, capacity, m, q)
     float* squares;      // (B, pieces, capacity, m)
-    int* listed;         // (B, m, capacity) rows of the batch with a slope
-    int* listed_row;     // where X has them
-    float* listed_slope;
-    int* n_listed;       // (B, m)
+    int* n_listed;       // (B, m) samples of the batch with a slope by f_k
+    int* listed;         // (B, m, capacity) which they are
+    int* listed_row;     // (B, m, capacity) where X has them
+    float* listed_slope; // (B, m, capacity)
+    float* scaled;       // (B, m, capacity, pieces * kPiece) 2 slope R_k
     double* slope_sum;   // (B, m)
     double* norms;       // (B, m, pieces * column tiles) of ||A_k||^2
     float* rate;         // (B, most_batches) of each step of the pass
@@ -62,7 +63,7 @@ struct Adam {
 
 constexpr int kUpdateThreads = 128;
 constexpr int kColumnsTile = kUpdateThreads;  // columns of an update: 32 a warp
-constexpr int kChunk = 64;                    // samples of an update that stand in shared memory
+constexpr int kAtOnce = 32;                   // samples of an update whose loads are on their way together
 
 DEVICE int pieces_of(const Adam& a) { return static_cast<int>((a.n_components + kPiece - 1) / kPiece); }
 DEVICE int column_tiles_of(const Adam& a) { return static_cast<int>((a.width + kColumnsTile - 1) / kColumnsTile); }
@@ -230,11 +231,19 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
         if (slope != 0.0f) {
             a.listed[list + place] = i;
             a.listed_row[list + place] = static_cast<int>(row_of_position(a, member, batch, batch.begin + i));
-            a.listed_slope[list + place] = slope;
+            a.listed_slope[list + place] = 2.0f * slope;
         }
         listed += added;
     }
     slope_sum = sum_of_block(slope_sum, scratch);
+    // d f_k / d R_k = 2 R_k
+    const int padded = pieces * kPiece, q = static_cast<int>(a.n_components);
+#pragma unroll 4
+    for (int at = threadIdx.x; at < listed * padded; at += blockDim.x) {
+        const int i = at / padded, r = at % padded;
+        const int64 row = (member * a.capacity + a.listed[list + i]) * m + k;
+        a.scaled[list * padded + at] = r < q ? a.listed_slope[list + i] * a.residual[row * q + r] : 0.0f;
+    }
     if (threadIdx.x == 0) {
         a.n_listed[int64(member) * m + k] = listed;
         a.slope_sum[int64(member) * m + k] = slope_sum;
@@ -249,9 +258,9 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
     }
 }
 
-// d f_k / d R_k = 2 R_k: gradient[r, c] = sum over the listed samples of 2 slope R_r x_c. A warp has 32 columns and goes
-// through all samples; lane `group` has columns 4 group, ..., 4 group + 3, as 2 tiles of the tensor cores.
-GLOBAL RESIDENT(kUpdateThreads, 5) adam_update(Adam a, int64 step) {
+// gradient[r, c] = sum over the listed samples of 2 slope R_r x_c. A warp has 32 columns and goes through all samples;
+// lane `group` has columns 4 group, ..., 4 group + 3, as 2 tiles of the tensor cores.
+GLOBAL RESIDENT(kUpdateThreads, 4) adam_update(Adam a, int64 step) {
     const int member = blockIdx.z, pieces = pieces_of(a);
     const int k = blockIdx.y / pieces, piece = blockIdx.y % pieces;
     Batch batch;
@@ -264,46 +273,37 @@ GLOBAL RESIDENT(kUpdateThreads, 5) adam_update(Adam a, int64 step) {
     const bool in_width = column < a.width;
 
     double* scratch = reinterpret_cast<double*>(shared_memory);
-    float* scaled = reinterpret_cast<float*>(scratch + 32);  // (kChunk, kPiece): 2 slope R
-    int* listed_row = reinterpret_cast<int*>(scaled + kChunk * kPiece);
-
+    const int* listed_row = a.listed_row + list;
+    const float* scaled = a.scaled + (list * pieces + piece) * kPiece + group;
+    const int stride = pieces * kPiece;
     const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
     float sums[2][TILES][4] = {};
-    for (int start = 0; start < n; start += kChunk) {
-        const int count = smaller(n - start, kChunk);
-        for (int at = threadIdx.x; at < kChunk * kPiece; at += blockDim.x) {
-            const int i = at / kPiece, r = at % kPiece;
-            float value = 0;
-            if (i < count && r < n_rows_of_a) {
-                const int64 row = member * a.capacity + a.listed[list + start + i];
-                value = 2.0f * a.listed_slope[list + start + i] * a.residual[(row * m + k) * q + piece * kPiece + r];
-            }
-            scaled[at] = value;
-        }
-        for (int i = threadIdx.x; i < kChunk; i += blockDim.x)
-            listed_row[i] = a.listed_row[list + start + (i < count ? i : 0)];  // any row will do where slopes are 0
-        sync_block();
-        if (in_width) {
-            Stored<4> next[2];
-            for (int half = 0; half < 2; ++half) next[half] = fetch_values<4>(rows, listed_row[slot + 4 * half], column);
-            for (int at = 0; at < count; at += 8) {
-                float x[2][4];
-                for (int half = 0; half < 2; ++half) {
-                    scale_values<4>(rows, next[half], column, x[half]);
-                    if (at + 8 < count)
-                        next[half] = fetch_values<4>(rows, listed_row[at + 8 + slot + 4 * half], column);
-                }
-                float b[TILES][2];
+    for (int start = 0; start < n && in_width; start += kAtOnce) {
+        // All loads first: 8 rows of X and their scaled residuals for each of the products below.
+        int row[kAtOnce / 8][2];
+        Stored<4> stored[kAtOnce / 8][2];
+        float b[kAtOnce / 8][TILES][2];
+#pragma unroll
+        for (int u = 0; u < kAtOnce / 8; ++u)
+            for (int half = 0; half < 2; ++half) {
+                const int at = start + 8 * u + slot + 4 * half;
+                row[u][half] = listed_row[at < n ? at : 0];
                 for (int tile = 0; tile < TILES; ++tile)
-                    for (int half = 0; half < 2; ++half)
-                        b[tile][half] = scaled[(at + slot + 4 * half) * kPiece + 8 * tile + group];
-                for (int j = 0; j < 2; ++j) {  // columns 4 group + 2 j and the next
-                    const float x_tile[4] = {x[0][2 * j], x[0][2 * j + 1], x[1][2 * j], x[1][2 * j + 1]};
-                    for (int tile = 0; tile < TILES; ++tile) multiply(sums[j][tile], x_tile, b[tile]);
-                }
+                    b[u][tile][half] = at < n ? scaled[at * stride + 8 * tile] : 0.0f;
+            }
+#pragma unroll
+        for (int u = 0; u < kAtOnce / 8; ++u)
+            for (int half = 0; half < 2; ++half) stored[u][half] = fetch_values<4>(rows, row[u][half], column);
+#pragma unroll
+        for (int u = 0; u < kAtOnce / 8; ++u) {
+            if (start + 8 * u >= n) break;
+            float x[2][4];
+            for (int half = 0; half < 2; ++half) scale_values<4>(rows, stored[u][half], column, x[half]);
+            for (int j = 0; j < 2; ++j) {  // columns 4 group + 2 j and the next
+                const float x_tile[4] = {x[0][2 * j], x[0][2 * j + 1], x[1][2 * j], x[1][2 * j + 1]};
+                for (int tile = 0; tile < TILES; ++tile) multiply(sums[j][tile], x_tile, b[u][tile]);
             }
         }
-        sync_block();
     }
 
     // Adam (Kingma and Ba 2015); noise adds 2 sigma^2 A_k times the slope, and does not touch the offset

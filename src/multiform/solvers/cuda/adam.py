@@ -19,7 +19,6 @@ __all__ = ["CudaAdamState"]
 
 STEPS_OF_GRAPH = 16
 COLUMNS_TILE = 128  # and threads of an update
-CHUNK = 64
 SLOPES_THREADS = 256
 
 
@@ -72,6 +71,7 @@ class CudaAdamState:
             "listed": device.empty((B, m, capacity), np.int32),
             "listed_row": device.empty((B, m, capacity), np.int32),
             "listed_slope": device.empty((B, m, capacity), np.float32),
+            "scaled": device.empty((B, m, capacity, program.pieces * program.piece), np.float32),
             "n_listed": device.zeros((B, m), np.int32),
             "slope_sum": device.empty((B, m), np.float64),
             "norms": device.empty((B, m, program.pieces * self._column_tiles), np.float64),
@@ -101,7 +101,7 @@ class CudaAdamState:
 
     def _require_room(self, shape: tuple[int, ...], n: int, capacity: int) -> None:
         B, m, q, _ = shape
-        needed = 12 * int(np.prod(shape)) + B * n * 17 + 4 * B * capacity * (m * q + 5 * m)
+        needed = 12 * int(np.prod(shape)) + B * n * 17 + 4 * B * capacity * m * (2 * q + 12)
         if self._rows.streamed:
             needed += 2 * B * capacity * STEPS_OF_GRAPH * self._rows.pitch * self._rows.stored_bytes
         free = self._device.free_bytes()
@@ -121,7 +121,9 @@ class CudaAdamState:
 
     @property
     def moments(self) -> list[Moments]:
-        first, second = (self._members.unstacked(self._device.download(self._state[name])) for name in ("first", "second"))
+        first, second = (
+            self._members.unstacked(self._device.download(self._state[name])) for name in ("first", "second")
+        )
         last = -(-self._device.download(self._state["visited"]).astype(np.int64) // self._solver.batch_size)
         steps = self._device.download(self._state["steps"]) + last
         return [(a, b, int(count)) for a, b, count in zip(first, second, steps, strict=True)]
@@ -164,13 +166,12 @@ class CudaAdamState:
         rows_grid = (-(-self._capacity // 32), outputs, members.n_members)
         slopes_grid = (members.n_classes, 1, members.n_members)
         columns_grid = (self._column_tiles, outputs, members.n_members)
-        update_shared = 32 * 8 + 4 * CHUNK * (program.piece + 1)
         for step in range(STEPS_OF_GRAPH):
             shared = forward_shared(program.piece)
             program("adam_forward", arguments, step, grid=rows_grid, threads=FORWARD_THREADS, shared=shared)
             slopes_shared = 32 * 12 + 4 * members.n_classes
             program("adam_slopes", arguments, step, grid=slopes_grid, threads=SLOPES_THREADS, shared=slopes_shared)
-            program("adam_update", arguments, step, grid=columns_grid, threads=COLUMNS_TILE, shared=update_shared)
+            program("adam_update", arguments, step, grid=columns_grid, threads=COLUMNS_TILE, shared=32 * 8)
         program("adam_tick", arguments, STEPS_OF_GRAPH, grid=(1, 1, 1), threads=1)
 
     def _streamed_steps(self, visited: Any, n_batches: Any) -> None:

@@ -55,7 +55,10 @@ DEVICE float reciprocal(float value) {
     return result;
 }
 
-// The tensor cores' own format: float32 with a mantissa of 10 bits. Before them, a plain product does.
+DEVICE uint32 bits_of(float value) { return __float_as_uint(value); }
+DEVICE float from_bits(uint32 bits) { return __uint_as_float(bits); }
+
+// The tensor cores' own format: float32 with a mantissa of 10 bits.
 DEVICE float to_tf32(float value) {
     uint32 bits;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(value));
@@ -314,17 +317,21 @@ DEVICE void scale_values(const Rows& rows, const Stored<count>& piece, int first
 
 // ------------------------------------------------------------------------------------------- matrix products
 
-// c += a b in float32's accuracy: a = a1 + a2 with a1, a2 in tf32, b likewise; a2 b2 is below rounding.
+// The high part of a float32 as the tensor cores read it, without its last 13 bits; the rest is exact in float32.
+DEVICE float high_part(float value) { return from_bits(bits_of(value) & 0xffffe000u); }
+
+// c += a b in float32's accuracy: a = high + low, b likewise; the product of the low parts is below rounding.
 DEVICE void multiply(float* c, const float* a, const float* b) {
     float a_high[4], b_high[2];
-    for (int i = 0; i < 4; ++i) a_high[i] = to_tf32(a[i]);
-    for (int i = 0; i < 2; ++i) b_high[i] = to_tf32(b[i]);
 #if SPLIT
     float a_low[4], b_low[2];
-    for (int i = 0; i < 4; ++i) a_low[i] = to_tf32(a[i] - a_high[i]);
-    for (int i = 0; i < 2; ++i) b_low[i] = to_tf32(b[i] - b_high[i]);
+    for (int i = 0; i < 4; ++i) a_high[i] = high_part(a[i]), a_low[i] = a[i] - a_high[i];
+    for (int i = 0; i < 2; ++i) b_high[i] = high_part(b[i]), b_low[i] = b[i] - b_high[i];
     multiply_tile(c, a_low, b_high);
     multiply_tile(c, a_high, b_low);
+#else
+    for (int i = 0; i < 4; ++i) a_high[i] = to_tf32(a[i]);
+    for (int i = 0; i < 2; ++i) b_high[i] = to_tf32(b[i]);
 #endif
     multiply_tile(c, a_high, b_high);
 }

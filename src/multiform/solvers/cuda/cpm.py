@@ -64,24 +64,23 @@ class Geometry:
         fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
         if not fitting:
             return cls(0, SHAPES[-1][1], _packed(sets, np.full(len(sets), most), clustered), clustered)
-        candidates = [
-            cls(slots, threads, _packed(sets, -(-lanes // (slots * threads)), clustered), clustered)
-            for slots, threads in fitting
-        ]
-        return min(candidates, key=lambda shape: shape._cycles(device.processors))
-
-    def _cycles(self, processors: int) -> float:
-        """Of a coordinate: waves of blocks, each a wait for the sums, a thread's samples, and what the warps issue."""
-        resident = max(1, REGISTERS // (REGISTERS_OF_THREAD[self.slots] * self.threads))
-        waves = -(-len(self.blocks) // (processors * resident))
-        warps = min(resident, -(-len(self.blocks) // processors)) * self.threads / 32
-        return waves * (800 + 25 * self.slots + (150 + 20 * self.slots) * warps / 4)
+        slots, threads = min(fitting, key=lambda shape: _cycles(*shape, lanes, device.processors))
+        return cls(slots, threads, _packed(sets, -(-lanes // (slots * threads)), clustered), clustered)
 
     def shared(self, stored_bytes: int, exact: bool) -> int:
         largest = int(self.blocks[:, 2].max())
         sums = 2 * largest * (self.threads // 32) * 4 * (8 if exact else 4)
         ring = AHEAD * self.threads * max(1, self.slots) * stored_bytes
-        return 16 + sums + 4 * COORDINATES * 4 + ring
+        return 16 + sums + 32 * 8 + 36 * COORDINATES + ring
+
+
+def _cycles(slots: int, threads: int, lanes: npt.NDArray[np.int64], processors: int) -> float:
+    """Of a coordinate: waves of blocks, each a wait for the sums, a thread's samples, and what the warps issue."""
+    n_blocks = int((-(-lanes // (slots * threads))).sum())
+    resident = max(1, REGISTERS // (REGISTERS_OF_THREAD[slots] * threads))
+    waves = -(-n_blocks // (processors * resident))
+    warps = min(resident, -(-n_blocks // processors)) * threads / 32
+    return waves * (600 + 25 * slots + (120 + 20 * slots) * warps / 4)
 
 
 def _packed(sets: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], clustered: bool) -> npt.NDArray[np.int32]:
@@ -309,9 +308,7 @@ class CudaCpmState:
         if residual is None:
             program("member_values", arguments, grid=(-(-most * m // 256), 1, B), threads=256)
 
-    def _gathered(
-        self, order: npt.NDArray[np.int32], counts: npt.NDArray[np.int64], first: int, n: int
-    ) -> Any:
+    def _gathered(self, order: npt.NDArray[np.int32], counts: npt.NDArray[np.int64], first: int, n: int) -> Any:
         """Rows of a streamed X, each member's own: shape (B, n, pitch)."""
         rows, B = self._rows, self._members.n_members
         staging = self._device.staging((B, n, rows.pitch), rows.host.dtype)

@@ -59,6 +59,15 @@ struct Lane {
     float slope;  // own class: w sum over active j of 1 / f_j
 };
 
+// What a move of one coordinate needs to know, found for many of them at once.
+struct alignas(16) Coordinate {
+    float center, d;                // of the stored values; the step in their units
+    float lift_up, lift_down;       // what a move adds to sigma^2 ||A_k||^2; frozen: to the loss by way of it
+    float weight, step;
+    float energy_up, energy_down;
+};
+
+constexpr int kStays = 0, kUp = 1, kDown = 2;  // what was decided
 constexpr int kAhead = 4;         // columns on their way to shared memory
 constexpr int kCoordinates = 512; // whose weights stand in shared memory
 constexpr int kSlots = SLOTS > 0 ? SLOTS : 1;
@@ -155,11 +164,10 @@ DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
     const stored_t* columns = a.lanes + a.lanes_at[set];
     const float* f_member = f_now + member * a.capacity * m;
 
-    float* weights = reinterpret_cast<float*>(group.slots + 2 * group.blocks * warps_of_block() * 4);
-    float* steps = weights + kCoordinates;
-    float* center = steps + kCoordinates;
-    float* unit = center + kCoordinates;
-    Piece* ring = reinterpret_cast<Piece*>(unit + kCoordinates);
+    double* scratch = reinterpret_cast<double*>(group.slots + 2 * group.blocks * warps_of_block() * 4);
+    Coordinate* coordinates = reinterpret_cast<Coordinate*>(scratch + 32);
+    int* moves_made = reinterpret_cast<int*>(coordinates + kCoordinates);
+    Piece* ring = reinterpret_cast<Piece*>(moves_made + kCoordinates);
     Lane* memory = reinterpret_cast<Lane*>(a.memory) + a.lane_start[set];
 
     Lane own_lanes[kSlots];
@@ -227,7 +235,7 @@ DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
     const float noise = a.noise[member];
     const bool there = SLOTS > 0 && first < n_lanes;
     double moved_energy = 0;
-    int tried = 0, accepted = 0;
+    int64 tried = 0, accepted = 0;
     const auto fetch = [&](int c) {  // this thread's part of a column
         if (there && c <= n_features) {
             const stored_t* from = columns + c * n_lanes + first;
@@ -254,50 +262,52 @@ DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
         for (int c = start + threadIdx.x; c < end; c += threads) {
             const int64 at = c == n_features ? a.n_features : c;  // where the offset stands
             const int64 from = a.columns == nullptr ? at : a.columns[member * a.width + at];
-            weights[c - start] = row_weights[at];
-            steps[c - start] = row_steps[at];
-            center[c - start] = a.center[from];
-            unit[c - start] = a.unit[from];
+            Coordinate one;
+            one.weight = row_weights[at];
+            one.step = row_steps[at];
+            one.center = a.center[from];
+            one.d = one.step * a.unit[from];
+            const float factor = c == n_features ? 0.0f : noise;
+            one.energy_up = factor * (2.0f * one.step * one.weight + one.step * one.step);
+            one.energy_down = factor * (-2.0f * one.step * one.weight + one.step * one.step);
+            one.lift_up = FROZEN ? static_cast<float>(noise_slope * static_cast<double>(one.energy_up)) : one.energy_up;
+            one.lift_down =
+                FROZEN ? static_cast<float>(noise_slope * static_cast<double>(one.energy_down)) : one.energy_down;
+            coordinates[c - start] = one;
         }
         sync_block();
         for (int c = start; c < end; ++c) {
-            const bool offset = c == n_features;
-            const float step = steps[c - start], weight = weights[c - start];
-            const float column_center = center[c - start], column_unit = unit[c - start];
-            const float d = step * column_unit;  // in units of the stored values
+            const Four read = *reinterpret_cast<const Four*>(coordinates + (c - start));
+            const float center = read.at[0], d = read.at[1], lift_up = read.at[2], lift_down = read.at[3];
             float x[kSlots], up[kSlots], down[kSlots];
             if (SLOTS > 0) {
                 wait_async<kAhead - 2>();
                 const Piece piece = ring[(c % kAhead) * threads + threadIdx.x];
-                for (int i = 0; i < kSlots; ++i) x[i] = stored_value(piece.at[i]) - column_center;
+                for (int i = 0; i < kSlots; ++i) x[i] = stored_value(piece.at[i]) - center;
                 fetch(c + kAhead - 1);
             }
             const auto x_at = [&](int i) {
                 if (SLOTS > 0) return x[i];
-                return stored_value(columns[c * n_lanes + lane_of(i)]) - column_center;
+                return stored_value(columns[c * n_lanes + lane_of(i)]) - center;
             };
-            // what the move adds to sigma^2 ||A_k||^2
-            const float energy_up = offset ? 0.0f : noise * (2.0f * step * weight + step * step);
-            const float energy_down = offset ? 0.0f : noise * (-2.0f * step * weight + step * step);
-            const float lift_up = FROZEN ? 0.0f : energy_up, lift_down = FROZEN ? 0.0f : energy_down;
-            const double noise_up = FROZEN ? noise_slope * static_cast<double>(energy_up) : 0.0;
-            const double noise_down = FROZEN ? noise_slope * static_cast<double>(energy_down) : 0.0;
             Sum sums[4] = {0, 0, 0, 0};
             if (has_others) {
 #pragma unroll
                 for (int i = 0; i < count; ++i) {
                     const Lane lane = lane_at(i);
                     const float moved = d * x_at(i), above = lane.residual + moved, below = lane.residual - moved;
-                    const float after_up = loss_after(lane, i, lane.rest + above * above + lift_up);
-                    const float after_down = loss_after(lane, i, lane.rest + below * below + lift_down);
-                    if (SLOTS > 0) up[i] = after_up, down[i] = after_down;
 #if FROZEN
+                    const float after_up = loss_after(lane, i, lane.rest + above * above);
+                    const float after_down = loss_after(lane, i, lane.rest + below * below);
                     sums[0] += after_up - lane.loss;
                     sums[1] += after_down - lane.loss;
 #else
+                    const float after_up = loss_after(lane, i, lane.rest + above * above + lift_up);
+                    const float after_down = loss_after(lane, i, lane.rest + below * below + lift_down);
                     sums[0] += static_cast<double>(lane.floor) * static_cast<double>(after_up - lane.loss);
                     sums[1] += static_cast<double>(lane.floor) * static_cast<double>(after_down - lane.loss);
 #endif
+                    if (SLOTS > 0) up[i] = after_up, down[i] = after_down;
                 }
             }
 #if FROZEN
@@ -312,50 +322,58 @@ DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
             }
 #endif
             sum_of_group<clustered>(sums, group);
-            // own class, frozen: change = 2 d linear + d^2 square, and the noise energy by its slope
-            const double by = static_cast<double>(d), linear = 2.0 * static_cast<double>(sums[2]);
-            const double square = by * static_cast<double>(sums[3]);
-            const double change_up = (static_cast<double>(sums[0]) + noise_up) + by * (square + linear);
-            const double change_down = (static_cast<double>(sums[1]) + noise_down) + by * (square - linear);
+            Sum change_up = sums[0], change_down = sums[1];
+#if FROZEN
+            // own class: change = 2 d linear + d^2 square
+            const float square = d * sums[3], linear = 2.0f * sums[2];
+            change_up += lift_up + d * (square + linear);
+            change_down += lift_down + d * (square - linear);
+#endif
             const bool goes_up = change_up < 0, moves = goes_up || change_down < 0;
-            tried += goes_up ? 1 : 2;
-            accepted += moves;
             if (moves) {
-                const float signed_d = goes_up ? d : -d, lift = goes_up ? lift_up : lift_down;
+                const float by = goes_up ? d : -d, lift = FROZEN ? 0.0f : goes_up ? lift_up : lift_down;
 #pragma unroll
                 for (int i = 0; i < count; ++i) {
                     Lane& lane = lane_at(i);
-                    lane.residual += signed_d * x_at(i);
+                    lane.residual += by * x_at(i);
                     lane.rest += lift;
                     if (SLOTS == 0)
                         lane.loss = loss_after(lane, i, lane.rest + lane.residual * lane.residual);
                     else if (has_others)
                         lane.loss = goes_up ? up[i] : down[i];
                 }
-                if (!offset) moved_energy += static_cast<double>((goes_up ? 2.0f : -2.0f) * step * weight + step * step);
             }
-            if (threadIdx.x == 0) {
-                const float size = step < 0 ? -step : step;
-                if (moves) {
-                    const float limit = offset ? a.largest_offset : a.largest * unit_step;
-                    const float grown = smaller(size * a.grow, limit);
-                    weights[c - start] = weight + (goes_up ? step : -step);
-                    steps[c - start] = (step < 0) == goes_up ? -grown : grown;
-                } else {
-                    const float shrunk = larger(size * a.shrink, a.smallest * unit_step);
-                    steps[c - start] = step < 0 ? -shrunk : shrunk;
-                }
-            }
+            if (threadIdx.x == 0) moves_made[c - start] = goes_up ? kUp : moves ? kDown : kStays;
         }
         sync_block();
-        if (group.rank == 0)
-            for (int c = start + threadIdx.x; c < end; c += threads) {
-                const int64 at = c == n_features ? a.n_features : c;
-                row_weights[at] = weights[c - start];
-                row_steps[at] = steps[c - start];
+        // What follows from the decisions, for all coordinates at once.
+        for (int c = start + threadIdx.x; c < end; c += threads) {
+            const Coordinate one = coordinates[c - start];
+            const int made = moves_made[c - start];
+            const float size = one.step < 0 ? -one.step : one.step, by = made == kUp ? one.step : -one.step;
+            const bool offset = c == n_features;
+            tried += made == kUp ? 1 : 2;
+            accepted += made != kStays;
+            float weight = one.weight, step = one.step;
+            if (made != kStays) {
+                const float grown = smaller(size * a.grow, offset ? a.largest_offset : a.largest * unit_step);
+                if (!offset) moved_energy += static_cast<double>(2.0f * by * weight + by * by);
+                weight += by;
+                step = by < 0 ? -grown : grown;
+            } else {
+                const float shrunk = larger(size * a.shrink, a.smallest * unit_step);
+                step = step < 0 ? -shrunk : shrunk;
             }
+            if (group.rank > 0) continue;
+            const int64 at = offset ? a.n_features : c;
+            row_weights[at] = weight;
+            row_steps[at] = step;
+        }
         sync_block();
     }
+    moved_energy = sum_of_block(moved_energy, scratch);
+    tried = static_cast<int64>(sum_of_block(static_cast<double>(tried), scratch));
+    accepted = static_cast<int64>(sum_of_block(static_cast<double>(accepted), scratch));
 
     // The exact terms have moved `rest` along with the noise energy; the frozen ones do it here, once a row.
     const float shift = FROZEN ? noise * static_cast<float>(moved_energy) : 0.0f;

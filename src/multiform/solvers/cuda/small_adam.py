@@ -28,9 +28,7 @@ def shared_bytes(solver: AdamSolver, n: int, m: int, q: int, n_features: int) ->
     return 32 * 8 + 8 * n + 4 * floats + 4 * (32 + 2 * n + rows) + n
 
 
-def fits_in_a_block(
-    solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows
-) -> bool:
+def fits_in_a_block(solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> bool:
     """Whether members are small enough to be trained by one thread block each."""
     widest = problem.n_features if batch.columns is None else max(map(len, batch.columns))
     n, m, q = len(problem.target), problem.n_classes, batch.n_components
@@ -97,7 +95,9 @@ class CudaSmallAdamState:
 
     @property
     def moments(self) -> list[Moments]:
-        first, second = (self._members.unstacked(self._device.download(self._fields[name])) for name in ("first", "second"))
+        first, second = (
+            self._members.unstacked(self._device.download(self._fields[name])) for name in ("first", "second")
+        )
         steps = self._device.download(self._fields["steps"])
         return [(a, b, int(count)) for a, b, count in zip(first, second, steps, strict=True)]
 

@@ -68,9 +68,6 @@ def device_member_values(rows: DeviceRows, weights: Floats, columns: Ints | None
             energy=None,
         )
         tiles = (-(-count // 32), m * program.pieces, 1)
-        program(
-            "member_squares", arguments, grid=tiles, threads=FORWARD_THREADS, shared=forward_shared(program.piece)
-        )
+        program("member_squares", arguments, grid=tiles, threads=FORWARD_THREADS, shared=forward_shared(program.piece))
         program("member_values", arguments, grid=(-(-count * m // 256), 1, 1), threads=256)
     return values
-

@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing
 
 from multiform.diagnosis._baselines import BASELINES, Contest, Outcome, baseline, followed
 from multiform.diagnosis._encoding import columns_of
-from multiform.diagnosis._level import level_ladder
+from multiform.diagnosis._level import FrontierPoint, level_ladder
 from multiform.diagnosis._trees import questions
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ class _Fold:
     theta: float
     order: tuple[str, ...]
     panel_cost: float
+    frontier: list[FrontierPoint]  # as cross-fitted when the plan was made
 
 
 def _one_fold(
@@ -210,7 +211,7 @@ def _one_fold(
             plan, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
             outcomes[f"level {level:g}"] = followed(contest, planning, plan, level)
     order = tuple(tariff.tests[t] for t in made.plan.order)
-    return _Fold(outcomes, target, answer == target, made.theta, order, tariff.panel_cost)
+    return _Fold(outcomes, target, answer == target, made.theta, order, tariff.panel_cost, made.frontier)
 
 
 def _asked(baselines: str | Sequence[str], policy: str) -> tuple[str, ...]:

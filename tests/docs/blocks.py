@@ -14,11 +14,10 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-FENCED = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCED = re.compile(r"^```(?P<language>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 # Another BLAS or another scikit-learn moves a figure a little; a change of defaults moves it more.
 TOLERANCE = 0.3
@@ -41,7 +40,7 @@ def python_blocks(page: str) -> list[Block]:
     """The Python blocks of a page."""
     fenced = list(FENCED.finditer(page))
     blocks = []
-    for block, after in pairwise([*fenced, None]):
+    for block, after in zip(fenced, [*fenced[1:], None], strict=False):
         if block["language"] != "python":
             continue
         shown = (

@@ -85,6 +85,7 @@ def test_it_says_how_well_the_model_does(page, loyal, samples):
     assert set(page.figures["baselines"]) == {"majority class", "logistic regression", "random forest"}
     text = words(page.html)
     assert f"LoyaltyClassifier is right on {accuracy:.1%} of 600 samples" in text
+    assert re.search(r"The best baseline, [a-z ]+ \(cross-validated on these samples\), is right on", text)
     assert "5-fold cross-validation within all of the samples of this report" in text
     assert repr(page) == f"Report(accuracy={accuracy:.4f}, n_samples=600)"
 
@@ -212,7 +213,7 @@ def test_a_promise_that_accepts_nothing(samples):
 def test_baselines_on_training_data_see_that_alone(samples, loyal):
     X, y = samples
     page = report(loyal, X[300:], y[300:], X_train=X[:300], y_train=y[:300])
-    own = LogisticRegression(max_iter=1000)
+    own = LogisticRegression(max_iter=200)
     scale = X[:300].mean(axis=0), X[:300].std(axis=0)
     own.fit((X[:300] - scale[0]) / scale[1], y[:300])
     expected = own.score((X[300:] - scale[0]) / scale[1], y[300:])
@@ -229,6 +230,9 @@ def test_many_samples_are_thinned_for_the_baselines_and_it_says_so(monkeypatch):
     found = compare(X, y, None, None, seed=0)
     assert len(found.rows) == len(found.baselines[0].labels) == 200
     assert "within 200 samples drawn at random from the samples of this report" in found.how
+    monkeypatch.setattr("multiform.reporting._baselines._most_training_rows", lambda X: 60)
+    found = compare(X, y, X, y, seed=0)
+    assert "trained on 60 samples of the training data and judged on 200 samples drawn at random" in found.how
 
 
 def test_very_few_samples(blobs):
@@ -368,8 +372,10 @@ def test_a_table_model_names_samples_by_their_identifier():
     rng = np.random.default_rng(0)
     table = pl.DataFrame({"number": [f"P-{i:04d}" for i in range(120)], "height": rng.normal(size=120)})
     y = np.where(table["height"].to_numpy() + rng.normal(size=120) > 0, "tall", "short")
-    model = TableClassifier(LoyaltyClassifier(cv=2, random_state=0), identifiers=["number"]).fit(table, y)
+    model = TableClassifier(LoyaltyClassifier(cv=2, random_state=0), identifiers=["number"])
+    model.fit(table.with_columns(size=pl.Series(y)), "size")
     page = report(model, table, y, baselines=False)
+    assert "<title>Predicting size: LoyaltyClassifier on 120 samples</title>" in page.html
     text = words(page.html)
     assert re.search(r"P-\d{4}", text)
     assert "What the model makes of it" in text

@@ -27,6 +27,7 @@ __all__ = ["Baseline", "Comparison", "compare"]
 Array = npt.NDArray[Any]
 MOST_ROWS = 3_000  # enough to know a baseline's accuracy to a point or two, and quick
 MOST_TRAINING_ROWS = 10_000
+MOST_TRAINING_CELLS = 2_000_000  # half a minute for a forest and a logistic regression
 LEAST_ROWS = 20
 N_FOLDS = 5
 
@@ -43,36 +44,47 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The baselines, the samples that they answered, and how they were trained, in words."""
+    """The baselines, the samples that they answered, and how they were trained: in words, and in a few."""
 
     baselines: list[Baseline]
     rows: npt.NDArray[np.intp]
     how: str
+    briefly: str
 
 
 def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> Comparison:
     """Train the baselines on the training data where they are given, else by cross-validation on X, y itself."""
     rng = np.random.default_rng(seed)
-    rows = _some(len(y), MOST_ROWS, rng)
-    subset = "" if len(rows) == len(y) else f" {len(rows):,} samples drawn at random from"
     if X_train is not None:
-        train = _some(len(y_train), MOST_TRAINING_ROWS, rng)
+        rows, train = _some(len(y), MOST_ROWS, rng), _some(len(y_train), _most_training_rows(X), rng)
         seen = "the training data" if len(train) == len(y_train) else f"{len(train):,} samples of the training data"
-        how = f"Baselines were trained on {seen} and judged on{subset or ' all of'} the samples of this report."
+        how = f"Baselines were trained on {seen} and judged on{_which(rows, y)} the samples of this report."
         tables = _table(_safe_indexing(X_train, train)), _table(_safe_indexing(X, rows))
         known = np.asarray(y_train)[train]
         found = [_answered(name, model, *tables, known) for name, model in _models(tables[0], seed).items()]
-        return Comparison(found, rows, how)
+        briefly = "" if len(train) == len(y_train) else f"trained on {len(train):,} samples"
+        return Comparison(found, rows, how, briefly)
     if len(y) < LEAST_ROWS:
         majority = _majority(y)
         how = f"With fewer than {LEAST_ROWS} samples, only the majority class is a fair baseline."
-        return Comparison([majority], np.arange(len(y)), how)
+        return Comparison([majority], np.arange(len(y)), how, "")
+    rows = _some(len(y), min(MOST_ROWS, _most_training_rows(X)), rng)
     how = (
-        f"Baselines were trained and judged by {N_FOLDS}-fold cross-validation within{subset or ' all of'} the "
+        f"Baselines were trained and judged by {N_FOLDS}-fold cross-validation within{_which(rows, y)} the "
         "samples of this report, as no training data were given. The model was trained elsewhere, perhaps on more data."
     )
     table, labels = _table(_safe_indexing(X, rows)), y[rows]
-    return Comparison([_cross_fitted(name, m, table, labels) for name, m in _models(table, seed).items()], rows, how)
+    found = [_cross_fitted(name, model, table, labels) for name, model in _models(table, seed).items()]
+    return Comparison(found, rows, how, "cross-validated on these samples")
+
+
+def _most_training_rows(X: Any) -> int:
+    width = X.shape[1] if hasattr(X, "shape") else len(X)
+    return max(500, min(MOST_TRAINING_ROWS, MOST_TRAINING_CELLS // max(1, width)))
+
+
+def _which(rows: Array, y: Array) -> str:
+    return " all of" if len(rows) == len(y) else f" {len(rows):,} samples drawn at random from"
 
 
 def _some(n: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
@@ -134,7 +146,7 @@ def _models(table: _Table, seed: int) -> dict[str, Any]:
         )
     return {
         "majority class": DummyClassifier(strategy="prior"),
-        "logistic regression": make_pipeline(numbers, LogisticRegression(max_iter=1000)),
+        "logistic regression": make_pipeline(numbers, LogisticRegression(max_iter=200)),
         "random forest": make_pipeline(numbers, RandomForestClassifier(random_state=seed)),
     }
 

@@ -168,7 +168,7 @@ def report(
     }
     name = type(layers(model, X)[-1][0]).__name__
     html = environment.get_template("template.html").render(
-        title=title or f"{name} on {len(answers.truth):,} samples",
+        title=title or _title(model, name, len(answers.truth)),
         style=(files("multiform.reporting") / "style.css").read_text(encoding="utf-8"),
         model_name=name,
         answers=answers,
@@ -178,6 +178,11 @@ def report(
         **sections,
     )
     return Report(html, _figures(answers, sections))
+
+
+def _title(model: Any, name: str, n: int) -> str:
+    target = getattr(model, "target_", None)
+    return f"{name} on {n:,} samples" if target is None else f"Predicting {target}: {name} on {n:,} samples"
 
 
 def _environment() -> Any:
@@ -212,7 +217,7 @@ def _environment() -> Any:
 def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
     """What the data are."""
     columns = columns_of(X)
-    roles = {column.name: column.why for column in getattr(model, "columns_", [])}
+    roles = {column.name: f"{column.role}: {column.why}" for column in getattr(model, "columns_", [])}
     has_names = hasattr(X, "columns") or isinstance(X, Mapping)
     shown = [] if columns is None else columns[: MOST_COLUMNS if has_names else MOST_NAMELESS]
     n_columns = X.shape[1] if columns is None else len(columns)
@@ -247,10 +252,10 @@ def _results(
     own = scores(
         "this model", answers.truth, answers.labels, answers.chances, answers.classes, answers.trust, is_model=True
     )
-    rows, how, best, gain = [own], None, None, None
+    rows, how, briefly, best, gain = [own], None, None, None, None
     if baselines:
         comparison = compare(X, answers.truth, X_train, y_train, seed)
-        truth, how = answers.truth[comparison.rows], comparison.how
+        truth, how, briefly = answers.truth[comparison.rows], comparison.how, comparison.briefly
         for other in comparison.baselines:
             trust = None if other.chances is None else other.chances.max(axis=1)
             rows.append(scores(other.name, truth, other.labels, other.chances, other.classes, trust, is_model=False))
@@ -262,6 +267,7 @@ def _results(
         "rows": rows,
         "own": own,
         "how": how,
+        "briefly": briefly,
         "best": best,
         "gain": gain,
         "results_picture": results_picture(rows) if len(rows) > 1 else None,

@@ -15,6 +15,17 @@ def patients(n=300, seed=0):
     return np.column_stack([talk, blood, scan, rng.normal(size=n)]), ill
 
 
+def easy_and_hard(n=400, seed=0):
+    """Half of the patients are easy: a tells the truth about them, and that it does; b tells it about all; c nothing.
+
+    The optimal policy is known: a for everybody, then b for those about whom a was silent.
+    """
+    rng = np.random.default_rng(seed)
+    ill, easy = rng.integers(0, 2, n), rng.random(n) < 0.5
+    a = np.where(easy, np.where(ill, 2, -2), 0) + rng.normal(0, 0.1, n)
+    return np.column_stack([a, 3 * ill + rng.normal(0, 0.5, n), rng.normal(size=n)]), ill, easy
+
+
 def gated(n=600, seed=0):
     """The type (known to the first question) says which of two dear tests tells the truth; the other one is noise.
 

@@ -96,8 +96,9 @@ class PlanDisplay:
                     arrowprops={"arrowstyle": "->", "color": GREY},
                 )
                 if step.parent in parted:
-                    name = " or ".join(step.diagnoses)
-                    ax.text((x + start[0]) / 2 + 0.03, y - 0.5, f"if {name}", fontsize=8, color=GREY, va="center")
+                    ax.text(
+                        x + 0.04, y - 0.42, f"if {' or '.join(step.diagnoses)}", fontsize=8, color=GREY, va="center"
+                    )
             # Who stops: a bar to the right, as long as the share, a colour and a word for each diagnosis.
             left = x + 0.3
             for k, share in enumerate(step.stopped):

@@ -5,46 +5,9 @@ import json
 import sys
 
 import numpy as np
-import polars as pl
 import pytest
 
 import multiform
-from multiform.cli import main
-
-
-@pytest.fixture(scope="session")
-def clinic(tmp_path_factory):
-    """patients.csv, costs.csv and plan.mfm: a cheap question, a sharp scan, a useless horoscope and a colour."""
-    path = tmp_path_factory.mktemp("clinic")
-    random = np.random.default_rng(0)
-    ill = random.integers(0, 2, 240)
-    pl.DataFrame(
-        {
-            "question": (ill + random.normal(0, 0.6, 240)).round(3),
-            "scan": [
-                None if row % 20 == 0 else round(value, 3)
-                for row, value in enumerate(ill + random.normal(0, 0.25, 240))
-            ],
-            "horoscope": random.choice(["leo", "aries", "virgo"], 240),
-            "ill": np.array(["no", "yes"])[ill],
-        }
-    ).write_csv(path / "patients.csv")
-    (path / "costs.csv").write_text(
-        "test,cost,group,cost_in_group\nquestion,1,,\nscan,100,star,90\nhoroscope,50,star,5\n"
-    )
-    words = [
-        "plan",
-        path / "patients.csv",
-        "--target",
-        "ill",
-        "--costs",
-        path / "costs.csv",
-        "-o",
-        path / "plan.mfm",
-        "-q",
-    ]
-    assert main([str(word) for word in words]) == 0
-    return path
 
 
 def test_plan_says_the_order_and_its_bill(clinic, tmp_path, call, call_json):

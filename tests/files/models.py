@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.diagnosis import DiagnosisPlanner
 
 QUESTIONS = (
     "predict",
@@ -18,6 +19,7 @@ QUESTIONS = (
     "loyalty_score",
     "defer",
     "trust_score",
+    "predict_full",
 )
 
 
@@ -81,6 +83,10 @@ def _model(name):
         return TriageClassifier(
             inner, target_accuracy=0.7, fallback=LogisticRegression(max_iter=1000), random_state=0
         ).fit(X, y)
+    if name == "plan":
+        costs = {"sepal": 1, "petal": 3, "width": 10}
+        groups = {"tape": {"sepal": 0.5, "petal": 2.0}}
+        return DiagnosisPlanner(costs, groups=groups, cv=3, policy="adaptive", random_state=0).fit(X[:, [0, 2, 3]], y)
     if name == "table":
         return TableClassifier(LoyaltyClassifier(qms, cv=3, random_state=0)).fit(table(), "kind")
     raise KeyError(name)
@@ -99,6 +105,7 @@ NAMES = (
     "loyalty, ladder",
     "loyalty, logistic regression",
     "triage",
+    "plan",
     "table",
 )
 
@@ -108,6 +115,8 @@ def samples(name):
     if name == "table":
         return table().drop("kind").with_columns(site=table()["site"].fill_null("never seen"))
     X = data()[0]
+    if name == "plan":
+        return X[:, [0, 2, 3]] + 0.25
     return (np.column_stack([X, np.maximum(X[:, 3], 1)]) if name == "cv" else X) + 0.25
 
 

@@ -195,8 +195,8 @@ def test_a_fitted_transformer_of_the_users_own_is_refused(tmp_path):
 
 def test_an_attribute_that_would_be_lost_is_refused(tmp_path):
     model = QMSClassifier.from_separators([[[1.0]], [[1.0]]], [[2.0], [0.0]], ["a", "b"])
-    model.threshold_ = 0.5
-    with pytest.raises(TypeError, match=r"has an attribute 'threshold_' that model files do not know"):
+    model.threshold = 0.5
+    with pytest.raises(TypeError, match=r"has an attribute 'threshold' that model files do not know"):
         multiform.save(model, tmp_path / "model.mfm")
 
 

@@ -54,12 +54,14 @@ def _appender(stream: BinaryIO, found: str) -> Write:
 
     def write(frame: Any) -> None:
         nonlocal begun
+        # By way of Python, whose streams say it when nobody reads them any more.
         if found == "jsonl":
-            frame.write_ndjson(stream)
+            text = frame.write_ndjson()
         else:
-            frame.write_csv(stream, include_header=not begun, separator="\t" if found == "tsv" else ",")
-        begun = True
+            text = frame.write_csv(include_header=not begun, separator="\t" if found == "tsv" else ",")
+        stream.write(text.encode("utf-8"))
         stream.flush()
+        begun = True
 
     return write
 

@@ -150,7 +150,8 @@ def _shares(planner: Any) -> list[float]:
     plan, shares = planner.plan_, []
     node = 0 if plan.tests else -1
     while node >= 0:
-        shares.append(float(planner.stop_shares_[node]))
+        came, *stopped = planner.traffic_[node]
+        shares.append(sum(stopped) / came if came else 0.0)
         node = plan.following[node][0]
     return shares
 

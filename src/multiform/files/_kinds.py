@@ -1,14 +1,15 @@
 """Which classes a model file may hold, and what of each one is written.
 
 The table below is the whole list. A file names a kind; where its class lives is said here, never by the file. An
-estimator of ours is rebuilt by its constructor, from its parameters, and then gets its fitted attributes; any other
-object gets its attributes and no code of it runs.
+estimator of ours is rebuilt by its constructor, from its parameters, and then gets its fitted attributes; a dataclass
+gets its fields.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
@@ -21,7 +22,7 @@ Parts = dict[str, dict[str, Any]]
 
 # Fitted attributes that scikit-learn's machinery puts beside a model; they say nothing about it.
 PASSING = frozenset({"_sklearn_output_config", "_metadata_request", "_skl_callbacks", "_parent_callback_ctx"})
-FEATURES = ("n_features_in_", "feature_names_in_")
+FITTED = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*_")
 
 
 @dataclass(frozen=True)
@@ -89,25 +90,27 @@ def root_names() -> list[str]:
 
 
 def _estimator(
-    name: str, module: str, fitted: tuple[str, ...], check: Callable[[Any], None] = lambda model: None
+    name: str, module: str, private: tuple[str, ...] = (), check: Callable[[Any], None] = lambda model: None
 ) -> Kind:
-    """All parameters, and the fitted attributes named here; one that is not would be lost, so it is refused."""
+    """All parameters, and all fitted attributes: by scikit-learn's rule they end in ``_``; `private` are the others."""
+
+    def unknown(state: Any) -> list[str]:
+        return sorted(key for key in state if not (FITTED.fullmatch(key) or key in private))
 
     def write(model: Any) -> Parts:
         params = model.get_params(deep=False)
         state = {key: value for key, value in vars(model).items() if key not in params and key not in PASSING}
-        unknown = sorted(set(state) - set(fitted))
-        if unknown:
+        if unknown(state):
             raise TypeError(
-                f"This {name} has an attribute {unknown[0]!r} that model files do not know; delete it, and save again."
+                f"This {name} has an attribute {unknown(state)[0]!r} that model files do not know; "
+                "delete it, and save again."
             )
         return {"params": params, "fitted": state}
 
     def build(cls: type, parts: Parts) -> Any:
         model = cls(**parts["params"])
-        unknown = sorted(set(parts["fitted"]) - set(fitted))
-        if unknown:
-            raise ValueError(f"{name} has no attribute {unknown[0]!r}")
+        if unknown(parts["fitted"]):
+            raise ValueError(f"{name} has no attribute {unknown(parts['fitted'])[0]!r}")
         vars(model).update(parts["fitted"])
         if parts["fitted"]:
             check(model)
@@ -122,26 +125,30 @@ def _estimator(
 def _record(
     name: str,
     module: str,
-    attributes: tuple[str, ...],
+    attributes: tuple[str, ...] = (),
     check: Callable[[Any], None] = lambda record: None,
     class_name: str = "",
 ) -> Kind:
-    """Exactly these attributes."""
+    """The fields of a dataclass, or exactly these attributes of a class that is none.
+
+    A field that a file does not have, as it is older than the field, has its default.
+    """
+
+    def names(cls: type) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls)) if is_dataclass(cls) else attributes
 
     def write(record: Any) -> Parts:
-        if is_dataclass(record):
-            unknown = sorted({field.name for field in fields(record)} - set(attributes))
-            if unknown:
-                raise TypeError(f"This {name} has an attribute {unknown[0]!r} that model files do not know.")
-        return {"attributes": {key: getattr(record, key) for key in attributes}}
+        return {"attributes": {key: getattr(record, key) for key in names(type(record))}}
 
     def build(cls: type, parts: Parts) -> Any:
         found = parts["attributes"]
-        if set(found) != set(attributes):
-            raise ValueError(f"{name} has the attributes {', '.join(attributes)}; got {', '.join(sorted(found))}")
-        record: Any = object.__new__(cls)
-        for key in attributes:
-            object.__setattr__(record, key, found[key])
+        if is_dataclass(cls):
+            record: Any = cls(**found)
+        else:
+            if set(found) != set(attributes):
+                raise ValueError(f"{name} has the attributes {', '.join(attributes)}; got {', '.join(sorted(found))}")
+            record = object.__new__(cls)
+            vars(record).update(found)
         check(record)
         return record
 
@@ -150,21 +157,12 @@ def _record(
 
 @functools.cache
 def _table() -> dict[str, Kind]:
+    diagnosis = "multiform.diagnosis"
     kinds = [
         _estimator(
             "QMSClassifier",
             "multiform.classifier",
             (
-                "classes_",
-                "components_",
-                "offsets_",
-                "n_components_",
-                "temperature_",
-                "n_iter_",
-                "loss_curve_",
-                "validation_scores_",
-                "best_validation_score_",
-                *FEATURES,
                 "_n_trained",  # rows of components_ without what the noise adds
                 "_center",  # the scaling that is folded into components_
                 "_scale",
@@ -175,152 +173,34 @@ def _table() -> dict[str, Kind]:
         _estimator(
             "QMSClassifierCV",
             "multiform.classifier_cv",
-            (
-                "classes_",
-                "n_iter_",
-                "cv_results_",
-                "best_noise_",
-                "best_encoding_",
-                "oof_accuracy_",
-                "temperature_",
-                *FEATURES,
-                "_encodings",
-                "_center",
-                "_scale",
-                "_kept",
-            ),
+            ("_encodings", "_center", "_scale", "_kept"),
             _checks.qms_cv,
         ),
         _record("_KeptSetting", "multiform.classifier_cv", ("columns", "factor", "weights")),
         Kind("Encodings", "multiform.encodings", _sklearn.write_encodings, _sklearn.build_encodings),
-        _estimator(
-            "LoyaltyClassifier",
-            "multiform.loyalty",
-            (
-                "classes_",
-                "levels_",
-                "loyalty_table_",
-                "training_table_",
-                "estimator_",
-                "altered_estimators_",
-                "class_factors_",
-                *FEATURES,
-                "_committee",
-                "_chance",
-            ),
-            _checks.loyalty,
-        ),
-        _record("LoyaltyTable", "multiform.metrics", ("levels", "count", "correct")),
-        _record("Committee", "multiform.loyalty._committee", ("classes", "alterations", "nominal", "altered")),
-        _record("Alterations", "multiform.loyalty._alterations", ("beta", "gamma", "n_classes")),
+        _estimator("LoyaltyClassifier", "multiform.loyalty", ("_committee", "_chance"), _checks.loyalty),
+        _record("LoyaltyTable", "multiform.metrics"),
+        _record("Committee", "multiform.loyalty._committee"),
+        _record("Alterations", "multiform.loyalty._alterations"),
         _record("ChanceOfBeingRight", "multiform.loyalty._score", ("n_levels", "n_classes", "_model")),
-        _estimator(
-            "TriageClassifier",
-            "multiform.triage",
-            (
-                "estimator_",
-                "fallback_",
-                "classes_",
-                "certificates_",
-                "thresholds_",
-                "attained_",
-                "guarantee_",
-                "n_calibration_",
-                *FEATURES,
-            ),
-            _checks.triage,
-        ),
-        _record(
-            "Certificate",
-            "multiform.triage._certify",
-            ("threshold", "n_tested", "n_accepted", "n_correct", "level"),
-        ),
-        _estimator(
-            "DiagnosisPlanner",
-            "multiform.diagnosis",
-            (
-                "order_",
-                "plan_",
-                "theta_",
-                "full_accuracy_",
-                "level_",
-                "expected_cost_",
-                "panel_cost_",
-                "certificate_",
-                "frontier_",
-                "classes_",
-                "tariff_",
-                "encoding_",
-                "judge_",
-                "remaining_costs_",
-                "stop_shares_",
-                *FEATURES,
-            ),
-            _checks.planner,
-        ),
-        _record("Plan", "multiform.diagnosis", ("tests", "held", "following")),
-        _record("Tariff", "multiform.diagnosis", ("tests", "prices", "discounted", "groups", "required", "known")),
-        _record(
-            "FrontierPoint",
-            "multiform.diagnosis",
-            ("level", "cost", "cost_share", "loss", "loss_error", "accuracy", "order"),
-        ),
-        _record(
-            "PlanCertificate",
-            "multiform.diagnosis",
-            ("optimal", "cost", "lower_bound", "n_labels"),
-            class_name="Certificate",
-        ),
-        _record("Encoding", "multiform.diagnosis._encoding", ("codes", "owner")),
-        _record(
-            "FeatureCode",
-            "multiform.diagnosis._encoding",
-            ("name", "fill", "values", "hinges", "numeric", "tells_missing", "center", "scale"),
-        ),
-        _record(
-            "Judge",
-            "multiform.diagnosis._judge",
-            ("models", "rule", "everything", "common", "full", "sets", "trusts"),
-        ),
-        _record("SetTrust", "multiform.diagnosis._trust", ("sharpness", "slope", "spread")),
-        _record(
-            "EvidenceModels",
-            "multiform.diagnosis._models",
-            ("records", "settings", "sets", "nominal", "altered"),
-        ),
-        _record("Records", "multiform.diagnosis._models", ("rows", "target", "fold", "column_owner", "n_classes")),
-        _record(
-            "Settings",
-            "multiform.diagnosis._models",
-            (
-                "estimator",
-                "n_components",
-                "alpha",
-                "noise",
-                "n_passes",
-                "batch_size",
-                "learning_rate",
-                "betas",
-                "seed",
-                "n_jobs",
-            ),
-        ),
-        _estimator(
-            "TableClassifier",
-            "multiform.tables",
-            ("columns_", "target_", "classes_", "estimator_", "training_", *FEATURES, "_whole_labels"),
-            _checks.table,
-        ),
+        _estimator("TriageClassifier", "multiform.triage", (), _checks.triage),
+        _record("Certificate", "multiform.triage._certify"),
+        _estimator("DiagnosisPlanner", diagnosis, (), _checks.planner),
+        _record("Plan", diagnosis),
+        _record("Tariff", diagnosis),
+        _record("FrontierPoint", diagnosis),
+        _record("PlanCertificate", diagnosis, class_name="Certificate"),
+        _record("Encoding", f"{diagnosis}._encoding"),
+        _record("FeatureCode", f"{diagnosis}._encoding"),
+        _record("Judge", f"{diagnosis}._judge"),
+        _record("SetTrust", f"{diagnosis}._trust"),
+        _record("EvidenceModels", f"{diagnosis}._models"),
+        _record("Records", f"{diagnosis}._models"),
+        _record("Settings", f"{diagnosis}._models"),
+        _estimator("TableClassifier", "multiform.tables", ("_whole_labels",), _checks.table),
         *(
-            _record(name, "multiform.tables", ("name", "why", *fields), _checks.column)
-            for name, fields in {
-                "Dropped": ("reason",),
-                "Number": ("median", "has_missing", "decimal_comma"),
-                "Code": ("number", "values"),
-                "Category": ("values", "has_other", "has_missing"),
-                "Date": ("format", "has_time", "has_missing", "median"),
-                "Text": ("words", "weights"),
-            }.items()
+            _record(name, "multiform.tables", check=_checks.column)
+            for name in ("Dropped", "Number", "Code", "Category", "Date", "Text")
         ),
         *(Kind(name, module, write, build) for name, module, write, build in _sklearn.KINDS),
     ]

@@ -13,13 +13,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from multiform.tables._errors import TableError, polars
 
 __all__ = ["delimited_batches"]
 
 BLOCK_BYTES = 4_000_000
+STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record
 SEPARATORS = (",", "\t", ";", "|")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -55,7 +56,7 @@ def delimited_batches(path: str, name: str, separator: str | None) -> Iterator[t
             raise TableError(f"{name} is damaged: {str(error).rstrip('.')}.") from error
 
 
-def _batches(stream: BinaryIO, name: str, separator: str | None) -> Iterator[tuple[Any, int]]:
+def _batches(stream: Any, name: str, separator: str | None) -> Iterator[tuple[Any, int]]:
     blocks = _blocks(stream, name)
     first = next(blocks, b"").removeprefix(BYTE_ORDER_MARK)
     head, skipped = first.lstrip(b"\r\n"), first[: len(first) - len(first.lstrip(b"\r\n"))]
@@ -84,10 +85,10 @@ def _joined(rest: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
     yield from blocks
 
 
-def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+def _blocks(stream: Any, name: str) -> Iterator[bytes]:
     """Pieces of whole records."""
     kept = b""
-    while piece := stream.read(BLOCK_BYTES):
+    while piece := _piece(stream):
         kept += piece
         end = _last_record_end(kept)
         if end:
@@ -97,6 +98,15 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
             raise TableError(f"{name}: a record has more than {MOST_BYTES:,} bytes; is a quotation mark never closed?")
     if kept:
         yield kept
+
+
+def _piece(stream: Any) -> bytes:
+    """About a block; read in small steps, as a long read from a pipe can miss a Ctrl-C."""
+    steps, size = [], 0
+    while size < BLOCK_BYTES and (step := stream.read1(min(STEP_BYTES, BLOCK_BYTES - size))):
+        steps.append(step)
+        size += len(step)
+    return b"".join(steps)
 
 
 def _last_record_end(content: bytes) -> int:

@@ -22,6 +22,7 @@ from multiform.reporting import Report, report
 from multiform.reporting._answers import ask
 from multiform.reporting._baselines import compare
 from multiform.reporting._columns import columns_of
+from multiform.reporting._pictures import Picture
 from multiform.reporting._scores import difference, proportion
 
 pytest.importorskip("jinja2")
@@ -59,6 +60,19 @@ class Outline(HTMLParser):
 def words(page):
     """What a reader sees, with single spaces."""
     return " ".join(" ".join(Outline(page).text).split())
+
+
+@pytest.fixture
+def drawing():
+    """Ask for this where pictures matter."""
+
+
+@pytest.fixture(autouse=True)
+def _no_drawing(request, monkeypatch):
+    """Drawing takes most of the time; `page` and `hostile` are drawn, for the tests that look at pictures."""
+    if "drawing" not in request.fixturenames:
+        for module in ("_pictures", "_plan"):
+            monkeypatch.setattr(f"multiform.reporting.{module}.drawn", lambda draw, alt, size: Picture("data:,", alt))
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +343,7 @@ def _full(*_):
     raise OSError("no room")
 
 
-def test_the_same_call_gives_the_same_page(loyal, samples):
+def test_the_same_call_gives_the_same_page(loyal, samples, drawing):
     pages = [report(loyal, samples[0][:100], samples[1][:100], baselines=False).html for _ in range(2)]
     assert pages[0] == pages[1]
 
@@ -340,13 +354,13 @@ def test_in_a_notebook_it_is_a_frame_of_its_own(page):
     assert "<!doctype" not in shown
 
 
-def test_many_classes():
+def test_many_classes(drawing):
     X, y = make_blobs(800, n_features=8, centers=40, random_state=0)
     page = report(QMSClassifier(random_state=0).fit(X, y), X, y, baselines=False)
     assert "The 30 of 40 classes that are recognised least" in words(page.html)
 
 
-def test_a_plan_is_shown_and_followed(tmp_path):
+def test_a_plan_is_shown_and_followed(drawing):
     rng = np.random.default_rng(0)
     ill = rng.integers(0, 2, 200)
     X = pd.DataFrame({name: ill + rng.normal(0, s, 200) for name, s in {"question": 0.6, "scan": 0.3}.items()})
@@ -448,7 +462,7 @@ def test_intervals():
     assert gained.high - gained.value == pytest.approx(1.96 * 0.5 / 2)
 
 
-def test_a_picture_of_digits_is_not_too_large():
+def test_a_picture_of_digits_is_not_too_large(drawing):
     X, y = load_digits(return_X_y=True)
     page = report(QMSClassifier(random_state=0).fit(X, y), X, y, baselines=False)
     assert len(page.html) < 400_000

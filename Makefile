@@ -6,6 +6,7 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(
     $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
 OLDEST_PYTHON ?= python3.11
 JOBS ?= 2
+CUDA ?= cuda12x
 
 BIN := .venv/bin
 OLDEST := .venv-oldest/bin
@@ -14,7 +15,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so'
 CORE := $(wildcard src/multiform/core/*)
 PYTEST := python -m pytest -q -n $(JOBS)
 
-.PHONY: help demo docs test test-all test-oldest lint format stubs sanitize clean
+.PHONY: help demo docs test test-all test-oldest test-gpu lint format stubs sanitize clean
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
 
@@ -32,6 +33,10 @@ test-all: .venv/installed  ## the slow tests too: statistics, every kernel with 
 
 test-oldest: .venv-oldest/installed  ## the fast tests with the oldest supported NumPy and scikit-learn
 	$(OLDEST)/$(PYTEST) --pyargs multiform tests
+
+test-gpu: .venv/installed  ## the engine on an NVIDIA GPU: every check, the estimators (CUDA=cuda13x for CUDA 13)
+	$(BIN)/python -m pip install -q "cupy-$(CUDA)"
+	$(BIN)/python -m pytest -q tests/gpu -m gpu
 
 lint: .venv/lint  ## ruff, mypy --strict, clang-format
 	$(BIN)/ruff check .

@@ -12,6 +12,7 @@ COMMANDS = {
     "cpm": "row-synchronous CPM against the literal one at equal work, on a folder of small sets",
     "geometry": "the cost of the geometry's constructions",
     "loyalty": "the paper's Tables of 4.4 beside ours, and the same coverage against the peers",
+    "gpu": "the GPU engine: times to accuracy, batches, subsets, ceilings, against the CPU",
     "triage": "how often triage's promise is broken, and what it covers",
     "diagnosis": "what a diagnosis costs on medical data with real prices, against other orders, policies and trees",
 }

@@ -583,8 +583,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
     def member_values(self, X: Any) -> Array:
         """``f_k(x) = ||A_k x - b_k||^2`` of every sample and class: shape (n, m), the smallest decides.
 
-        float64 input is evaluated in float64, float32, uint8 and sparse input in float32. X on a GPU (CuPy's, torch's) is
-        evaluated there in float32, and the answer stays there as a CuPy array.
+        float64 input is evaluated in float64, float32, uint8 and sparse input in float32. X on a GPU (CuPy's, torch's)
+        is evaluated there in float32, and the answer stays there as a CuPy array.
         """
         check_is_fitted(self, "components_")
         X = check_gpu_rows(self, X) if on_gpu(X) else check_input(self, X)

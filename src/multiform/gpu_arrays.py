@@ -1,4 +1,4 @@
-"""Arrays that live on a GPU already (CuPy's, torch's, any that speaks DLPack): to the host for a fit, checked for answers."""
+"""Arrays that live on a GPU already (CuPy's, torch's, any that speaks DLPack): fetched for a fit, answered there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_host(array: Any) -> Any:
 
 
 def check_gpu_rows(estimator: Any, X: Any) -> Any:
-    """X as the kernels read it (uint8 or float32, C order), after the checks that scikit-learn makes of other arrays."""
+    """X as the kernels read it (uint8 or float32, C order), after the checks that scikit-learn makes of others."""
     name = type(estimator).__name__
     rows = _cupy_array(X)
     if rows.ndim != 2 or rows.shape[0] == 0:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from multiform.solvers.cuda.device import clusters_wanted, memory_budget
+from multiform.solvers.cuda.device import memory_budget
 from multiform.solvers.cuda.sources import source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
@@ -112,9 +112,8 @@ class EmulatedDevice:
         held = [np.array(argument) for argument in arguments]
         pointers = (ctypes.c_void_p * len(held))(*(argument.ctypes.data for argument in held))
         sizes = (ctypes.c_uint * 3)(*grid)
-        failed = compiled.emulate(
-            kernel.encode(), sizes, -(-threads // 32) * 32, int(blocks[1]) if blocks else 1, ctypes.c_size_t(shared), pointers
-        )
+        size, n_blocks = -(-threads // 32) * 32, int(blocks[1]) if blocks else 1
+        failed = compiled.emulate(kernel.encode(), sizes, size, n_blocks, ctypes.c_size_t(shared), pointers)
         assert failed == 0, f"no kernel is named {kernel}"
 
     def graph(self, work):

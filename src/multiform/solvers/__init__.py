@@ -84,11 +84,16 @@ def solve(
     guard: AbstractContextManager[None] = single_threaded_blas()
     with guard:
         state = solver.begin(problem, batch, n_threads)
-        while state.passes < solver.n_passes:
-            passes = state.passes
-            state.advance(solver.n_passes if after_pass is None else passes + 1, SLICE_SECONDS)
-            if after_pass is not None and state.passes > passes and after_pass(state):
-                break
+        try:
+            while state.passes < solver.n_passes:
+                passes = state.passes
+                state.advance(solver.n_passes if after_pass is None else passes + 1, SLICE_SECONDS)
+                if after_pass is not None and state.passes > passes and after_pass(state):
+                    break
+        except BaseException:
+            if hasattr(state, "release"):  # memory of a GPU, which a traceback must not hold
+                state.release()
+            raise
     return state
 
 
@@ -111,7 +116,7 @@ def member_values(
 
         opened = open_device("cuda" if device in ("auto", "cpu") else device)
         values = device_member_values(place(X, center, scale, opened), weights, columns)
-        return values if stays else opened.download(values)  # type: ignore[no-any-return]
+        return values if stays else opened.download(values)
     if kernel_name() == "reference":
         from multiform.solvers.reference import reference_member_values
 

@@ -209,7 +209,9 @@ def class_means(problem: TrainingProblem, weight: Floats | None, random: np.rand
 class TrainingState(Protocol):
     """A batch on its way: advances in place, can be looked at between two passes."""
 
-    weights: list[Floats]  # A_k and b_k side by side, in scaled units, per member
+    @property
+    def weights(self) -> list[Floats]:
+        """A_k and b_k side by side, in scaled units, per member."""
 
     @property
     def passes(self) -> int:

@@ -23,7 +23,7 @@ SLOPES_THREADS = 256
 
 
 class CudaAdamState:
-    """A batch on its way by Adam; see `TrainingState`. Weights and moments stay on the device until they are asked for."""
+    """A batch on its way by Adam; see `TrainingState`. Weights and moments stay on the device until asked for."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class CudaAdamState:
         if moments is None:
             first, second, steps = device.zeros(shape, np.float32), device.zeros(shape, np.float32), np.zeros(B)
         else:
-            first, second = (device.upload(members.stacked([part[i] for part in moments])) for i in (0, 1))
+            first = device.upload(members.stacked([part[0] for part in moments]))
+            second = device.upload(members.stacked([part[1] for part in moments]))
             steps = np.array([part[2] for part in moments])
         rate = np.array([solver.rate(width) for width in members.features], dtype=np.float32)
         self._state: dict[str, Any] = {
@@ -107,9 +108,9 @@ class CudaAdamState:
         free = self._device.free_bytes()
         if needed > free:
             raise MemoryError(
-                f"{B} models of {m} x {q} x {shape[3]} coefficients over {n} samples need about {needed / 1e9:.1f} GB on "
-                f"the GPU, which has {free / 1e9:.1f} GB for them: train fewer members at a time, lower n_components or "
-                "batch_size, or use device='cpu'."
+                f"{B} models of {m} x {q} x {shape[3]} coefficients over {n} samples need about {needed / 1e9:.1f} GB "
+                f"on the GPU, which has {free / 1e9:.1f} GB for them: train fewer members at a time, lower "
+                "n_components or batch_size, or use device='cpu'."
             )
 
     @property
@@ -131,6 +132,12 @@ class CudaAdamState:
     @property
     def losses(self) -> list[list[float]]:
         return [list(member) for member in self._losses]
+
+    def release(self) -> None:
+        """Give the device's memory back; the state is of no use afterwards."""
+        device = self._device
+        vars(self).clear()
+        device.release()
 
     def advance(self, until: int, seconds: float) -> None:
         """Whole passes; a pass over streamed rows or many samples is short enough to hear Ctrl-C between its parts."""

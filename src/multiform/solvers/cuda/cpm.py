@@ -64,7 +64,7 @@ class Geometry:
         fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
         if not fitting:
             return cls(0, SHAPES[-1][1], _packed(sets, np.full(len(sets), most), clustered), clustered)
-        slots, threads = min(fitting, key=lambda shape: _cycles(*shape, lanes, device.processors))
+        slots, threads = min(fitting, key=lambda shape: _cycles(shape, lanes, device.processors))
         return cls(slots, threads, _packed(sets, -(-lanes // (slots * threads)), clustered), clustered)
 
     def shared(self, stored_bytes: int, exact: bool) -> int:
@@ -74,8 +74,9 @@ class Geometry:
         return 16 + sums + 32 * 8 + 36 * COORDINATES + ring
 
 
-def _cycles(slots: int, threads: int, lanes: npt.NDArray[np.int64], processors: int) -> float:
+def _cycles(shape: tuple[int, int], lanes: npt.NDArray[np.int64], processors: int) -> float:
     """Of a coordinate: waves of blocks, each a wait for the sums, a thread's samples, and what the warps issue."""
+    slots, threads = shape
     n_blocks = int((-(-lanes // (slots * threads))).sum())
     resident = max(1, REGISTERS // (REGISTERS_OF_THREAD[slots] * threads))
     waves = -(-n_blocks // (processors * resident))
@@ -182,8 +183,8 @@ class CudaCpmState:
         if needed > free:
             raise MemoryError(
                 f"{B} models of {m} x {q} x {members.width} coefficients over {n} samples by CPM need about "
-                f"{needed / 1e9:.1f} GB on the GPU, which has {free / 1e9:.1f} GB for them: train fewer members at a time, "
-                "use solver='adam', or device='cpu'."
+                f"{needed / 1e9:.1f} GB on the GPU, which has {free / 1e9:.1f} GB for them: train fewer members at a "
+                "time, use solver='adam', or device='cpu'."
             )
 
     def _first_steps(self, weights: Floats) -> Floats:
@@ -214,6 +215,12 @@ class CudaCpmState:
     def accepted(self) -> int:
         """Moves made so far, over all members."""
         return int(self._device.download(self._row_fields["accepted"]).sum())
+
+    def release(self) -> None:
+        """Give the device's memory back; the state is of no use afterwards."""
+        device = self._device
+        vars(self).clear()
+        device.release()
 
     def advance(self, until: int, seconds: float) -> None:
         deadline = time.monotonic() + seconds

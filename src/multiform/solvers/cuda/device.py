@@ -104,7 +104,7 @@ class Program:
         self._compiled = device.compiled(source, defines)
 
     def arguments(self, **fields: Any) -> Array:
-        """The structure, filled with arrays on the device (None is a null pointer) and numbers; no field is left out."""
+        """The structure, filled with arrays on the device (None is a null pointer) and numbers; none is left out."""
         names = self._layout.dtype.names or ()
         if set(names) != set(fields):
             raise TypeError(f"these fields differ: {sorted(set(names) ^ set(fields))}")
@@ -290,6 +290,17 @@ class CudaDevice:
                 captured.launch(self.stream)
 
         return replay
+
+    def seconds(self, work: Callable[[], object]) -> float:
+        """How long the device takes for some work, by its own events."""
+        cupy = self.cupy
+        with self.current():
+            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
+            begin.record(self.stream)
+            work()
+            end.record(self.stream)
+            end.synchronize()
+            return float(cupy.cuda.get_elapsed_time(begin, end)) / 1e3
 
     def free_bytes(self) -> int:
         budget = memory_budget()

@@ -90,7 +90,7 @@ class DeviceMembers:
             normal = _normals(batch.seed[members], (self.n_classes, self.n_components, int(n_features)))
             mean = means[seen[members]]
             if batch.columns is not None:
-                columns = np.stack([batch.columns[member] for member in members])
+                columns = np.stack([batch.columns[member] for member in members.tolist()])
                 mean = np.take_along_axis(mean, columns[:, None, :], axis=2)
             whole[members, :, :, :n_features] = normal
             whole[members, :, :, self.n_features] = np.einsum("bkqp,bkp->bkq", normal, mean)

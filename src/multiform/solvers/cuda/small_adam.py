@@ -58,7 +58,8 @@ class CudaSmallAdamState:
         if moments is None:
             first, second, steps = device.zeros(shape, np.float32), device.zeros(shape, np.float32), np.zeros(B)
         else:
-            first, second = (device.upload(members.stacked([part[i] for part in moments])) for i in (0, 1))
+            first = device.upload(members.stacked([part[0] for part in moments]))
+            second = device.upload(members.stacked([part[1] for part in moments]))
             steps = np.array([part[2] for part in moments])
         rate = np.array([solver.rate(width) for width in members.features], dtype=np.float32)
         self._fields: dict[str, Any] = members.fields(rows) | {
@@ -111,6 +112,12 @@ class CudaSmallAdamState:
     def visits(self) -> int:
         """Samples visited so far, over all members."""
         return int(self._device.download(self._fields["visits"]).sum())
+
+    def release(self) -> None:
+        """Give the device's memory back; the state is of no use afterwards."""
+        device = self._device
+        vars(self).clear()
+        device.release()
 
     def advance(self, until: int, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -19,7 +19,7 @@ _TYPES = {"int64": np.int64, "float": np.float32}
 
 @functools.cache
 def source_text(name: str) -> str:
-    """One of our files, with what it includes put in place: one text, so that a cache of compiled code sees all of it."""
+    """One of our files, with what it includes put in place: one text, all of which a cache of compiled code sees."""
     text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda match: source_text(match[1]), text)
 

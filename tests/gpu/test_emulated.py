@@ -1,0 +1,182 @@
+"""The kernels' own sources, run by an emulator: the same moves and models as the NumPy twin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, solve
+from multiform.testing import (
+    SOLVERS,
+    STORAGES,
+    CpuEngine,
+    GpuEngine,
+    check_batch_equals_singles,
+    check_literal_cpm_descends,
+    check_member_values,
+    check_parity,
+    check_same_bits,
+    sample_batch,
+    sample_problem,
+)
+from tests.gpu.emulated import EmulatedDevice
+
+QUICK = ["adam", "cpm, literal", "cpm, all departures"]
+
+
+@pytest.mark.parametrize("solver", QUICK)
+def test_same_moves_as_the_twin(emulated, solver):
+    check_parity(GpuEngine(emulated), "uint8", solver)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_all_moves_as_the_twin(emulated, solver, storage, capability):
+    engine = GpuEngine(EmulatedDevice(capability=capability))
+    check_parity(engine, storage, solver)
+    check_parity(engine, storage, solver, some_columns=True, given_start=True)
+
+
+@pytest.mark.parametrize("solver", QUICK)
+def test_columns_and_starts(emulated, solver):
+    check_parity(GpuEngine(emulated), "uint8", solver, some_columns=True, given_start=True)
+
+
+def test_one_kernel_at_a_time_as_the_twin(emulated, monkeypatch):
+    """Small members too can be trained by the kernels of large ones."""
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    check_parity(GpuEngine(emulated), "uint8", "adam")
+    assert {"adam_forward", "adam_slopes", "adam_update"} <= set(emulated.launches)
+    assert "small_adam" not in emulated.launches
+
+
+def test_small_members_are_one_launch(emulated):
+    problem = sample_problem("uint8")
+    solve(replace(problem, device=emulated), sample_batch(problem), AdamSolver(20, 16))
+    assert emulated.launches.count("small_adam") == 1
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+def test_member_values(emulated, storage):
+    check_member_values(GpuEngine(emulated), storage)
+
+
+@pytest.mark.parametrize("literal", [False, True])
+def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, literal):
+    problem = sample_problem("uint8", n_samples=700, n_features=3, n_classes=3)
+    batch = sample_batch(problem, n_components=2)
+    solver = CpmSolver(1, max_entries=0, ramp=1)
+    solver = solver.literal() if literal else solver
+    ours, theirs = (engine.train(problem, batch, solver) for engine in (GpuEngine(emulated), CpuEngine()))
+    assert "cpm_row_in_clusters_of_8" in emulated.launches
+    assert (ours.tried, ours.accepted) == (theirs.tried, theirs.accepted)
+    for mine, its in zip(ours.weights, theirs.weights, strict=True):
+        np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("literal", [False, True])
+def test_sets_too_large_for_registers_stand_in_memory(emulated, monkeypatch, literal):
+    monkeypatch.setattr("multiform.solvers.cuda.cpm.SHAPES", [(4, 64)])
+    monkeypatch.setenv("MULTIFORM_GPU_CLUSTERS", "0")
+    problem = sample_problem("uint8", n_samples=400, n_features=3, n_classes=2)
+    batch = sample_batch(problem, n_components=2)
+    solver = CpmSolver(1, max_entries=0, ramp=1)
+    solver = solver.literal() if literal else solver
+    ours, theirs = (engine.train(problem, batch, solver) for engine in (GpuEngine(emulated), CpuEngine()))
+    assert "cpm_row" in emulated.launches
+    assert (ours.tried, ours.accepted) == (theirs.tried, theirs.accepted)
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+def test_a_batch_is_its_singles(emulated, solver):
+    check_batch_equals_singles(GpuEngine(emulated), solver)
+
+
+def test_literal_cpm_descends(emulated):
+    check_literal_cpm_descends(GpuEngine(emulated), "uint8", n_sweeps=2)
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+@pytest.mark.parametrize("storage", ["uint8", pytest.param("csr", marks=pytest.mark.slow)])
+def test_streamed_rows_give_the_same_bits(emulated, monkeypatch, solver, storage):
+    """X that has no room is brought in parts; nothing else changes."""
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    problem = sample_problem(storage, n_samples=120)
+    batch = sample_batch(problem)
+    whole = solve(replace(problem, device=emulated), batch, SOLVERS[solver])
+    resident = problem.X.shape[0] * 32 * (1 if storage == "uint8" else 4)
+
+    class Crowded(EmulatedDevice):
+        def free_bytes(self):  # X itself does not fit into its share; the members do
+            caller = _calling_function()
+            return resident if caller == "place" else 2**40
+
+    crowded = Crowded()
+    streamed_problem = replace(problem, device=crowded)
+    streamed = solve(streamed_problem, batch, SOLVERS[solver])
+    assert streamed_problem.device_rows.streamed
+    assert not replace(problem, device=emulated).device_rows.streamed
+    for mine, its in zip(streamed.weights, whole.weights, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    assert streamed.losses == whole.losses
+
+
+def _calling_function():
+    import inspect
+
+    return inspect.stack()[2].function
+
+
+@settings(max_examples=6)
+@given(
+    n_samples=st.integers(1, 40),
+    n_features=st.integers(1, 40),
+    n_classes=st.sampled_from([2, 3, 11]),
+    n_components=st.sampled_from([1, 3, 9]),
+    solver=st.sampled_from(["adam", "cpm"]),
+)
+def test_odd_shapes(n_samples, n_features, n_classes, n_components, solver):
+    """One sample, one column, one row of A, classes that nobody has, a column that never varies."""
+    problem = sample_problem("float32", n_samples=n_samples, n_features=n_features, n_classes=n_classes)
+    problem.scale[-1] = np.inf
+    batch = ModelBatch(
+        n_components,
+        0.5,
+        np.ones((1, n_classes), np.float32),
+        np.array([0.2], np.float32),
+        np.array([3], np.uint64),
+    )
+    method = AdamSolver(2, 16) if solver == "adam" else CpmSolver(1).literal()
+    ours, theirs = (engine.train(problem, batch, method) for engine in (GpuEngine(EmulatedDevice()), CpuEngine()))
+    np.testing.assert_allclose(ours.losses[0], theirs.losses[0], rtol=1e-3)
+    np.testing.assert_allclose(ours.weights[0], theirs.weights[0], rtol=5e-3, atol=5e-4)
+
+
+def test_the_same_bits_every_time(emulated):
+    check_same_bits([GpuEngine(EmulatedDevice()), GpuEngine(emulated)], "uint8", "adam", n_samples=90, n_features=7)
+
+
+def test_the_shuffle_is_the_sequential_one(emulated):
+    """Fisher and Yates, one step after the other, against the rounds of independent steps."""
+    problem = sample_problem("uint8", n_samples=500, n_features=2, n_classes=2)
+    batch = replace(sample_batch(problem), sample_weight=None)
+    state = AdamSolver(1, 64).begin(replace(problem, device=emulated), batch, 1)
+    if not hasattr(state, "_state"):  # a small problem: ask for the other kernels
+        from multiform.solvers.cuda.adam import CudaAdamState
+
+        rows = replace(problem, device=emulated).device_rows
+        state = CudaAdamState(AdamSolver(1, 64), problem, batch, rows, None)
+    state.advance(1, 1.0)
+    for member, seed in enumerate(batch.seed):
+        items = list(range(500))
+        for drawn, i in enumerate(range(500, 1, -1), start=1):
+            z = (int(seed) + drawn * 0x9E3779B97F4A7C15) % 2**64
+            z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+            z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+            j = (((z ^ (z >> 31)) >> 32) * i) >> 32
+            items[i - 1], items[j] = items[j], items[i - 1]
+        np.testing.assert_array_equal(emulated.download(state._state["order"])[member], items)

@@ -1,0 +1,195 @@
+"""On a real GPU: `make test-gpu`. The installed checks, the estimators, arrays that live there, threads, interrupts."""
+
+import threading
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem, solve
+from multiform.testing import (
+    SOLVERS,
+    STORAGES,
+    CpuEngine,
+    GpuEngine,
+    check_engine,
+    check_parity,
+    check_same_bits,
+    sample_batch,
+    sample_problem,
+)
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif("not __import__('multiform.solvers.cuda', fromlist=['']).cuda_is_there()", reason="no GPU"),
+]
+
+ENGINE = GpuEngine("cuda")
+SETTINGS = [
+    {},
+    {"MULTIFORM_GPU_SMALL": "0"},
+    {"MULTIFORM_GPU_CLUSTERS": "0"},
+]
+
+
+@pytest.fixture(params=SETTINGS, ids=str)
+def setting(request, monkeypatch):
+    for name, value in request.param.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_every_installed_check(setting):
+    check_engine(ENGINE)
+
+
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_columns_and_starts(setting, storage, solver):
+    check_parity(ENGINE, storage, solver, some_columns=True, given_start=True)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "n_features", "n_classes", "n_components"),
+    [(1, 3, 2, 2), (40, 1, 2, 1), (300, 5, 100, 2), (50, 5_000, 3, 2), (500, 33, 4, 1), (200, 20, 3, 40)],
+)
+@pytest.mark.parametrize("solver", ["adam", "cpm"])
+def test_odd_shapes(n_samples, n_features, n_classes, n_components, solver):
+    problem = sample_problem("float32", n_samples=n_samples, n_features=n_features, n_classes=n_classes)
+    problem.scale[-1] = np.inf  # a column that never varies
+    weight, noise = np.ones((1, n_classes), np.float32), np.array([0.2], np.float32)
+    batch = ModelBatch(n_components, 0.5, weight, noise, np.array([3], np.uint64))
+    method = AdamSolver(2, 64) if solver == "adam" else CpmSolver(1).literal()
+    ours, theirs = (engine.train(problem, batch, method) for engine in (ENGINE, CpuEngine()))
+    np.testing.assert_allclose(ours.losses[0], theirs.losses[0], rtol=2e-3)
+    np.testing.assert_allclose(ours.weights[0], theirs.weights[0], rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+def test_the_same_bits_every_time(setting, solver):
+    check_same_bits([ENGINE, GpuEngine("cuda"), GpuEngine("cuda")], "uint8", solver)
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+def test_streamed_rows_give_the_same_bits(monkeypatch, solver):
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    problem = sample_problem("uint8", n_samples=3_000, n_features=500)
+    batch = sample_batch(problem)
+    whole = ENGINE.train(problem, batch, SOLVERS[solver])
+    monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
+    streamed = ENGINE.train(problem, batch, SOLVERS[solver])
+    for mine, its in zip(streamed.weights, whole.weights, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    np.testing.assert_array_equal(
+        ENGINE.member_values(problem, whole.weights[0]), _values_in_memory(monkeypatch, problem, whole.weights[0])
+    )
+
+
+def _values_in_memory(monkeypatch, problem, weights):
+    monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.6)
+    return ENGINE.member_values(problem, weights)
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm", "cpm-literal"])
+def test_classifier(digits, solver):
+    model = QMSClassifier(solver=solver, random_state=0, max_iter=5)
+    gpu, cpu = (clone(model).set_params(device=device).fit(*digits) for device in ("cuda", "cpu"))
+    assert abs(gpu.score(*digits) - cpu.score(*digits)) < 0.02
+    np.testing.assert_allclose(gpu.temperature_, cpu.temperature_, rtol=0.1)
+
+
+def test_estimators_above(digits):
+    X, y = digits
+    cv = QMSClassifierCV(device="cuda", random_state=0, max_iter=10).fit(X, y)
+    assert cv.oof_accuracy_ > 0.9
+    loyal = LoyaltyClassifier(QMSClassifier(device="cuda", random_state=0), random_state=0).fit(X, y)
+    assert loyal.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_arrays_of_the_gpu_are_answered_there(digits, library):
+    arrays = pytest.importorskip(library)
+    X, y = digits
+    there = arrays.asarray(X) if library == "cupy" else arrays.as_tensor(X, device="cuda")
+    model = QMSClassifier(device="cuda", random_state=0).fit(there, y)
+    same = QMSClassifier(device="cuda", random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.components_, same.components_)
+    for method in ("member_values", "predict", "decision_function", "predict_proba"):
+        answer = getattr(model, method)(there)
+        assert hasattr(answer, "__cuda_array_interface__"), method
+        np.testing.assert_allclose(answer.get(), getattr(model, method)(X), rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="X has 63 features, but QMSClassifier is expecting 64"):
+        model.predict(there[:, 1:])
+
+
+def test_two_threads_do_not_mix():
+    problem = sample_problem("uint8", n_samples=2_000, n_features=40)
+    batch = sample_batch(problem)
+    alone = {name: ENGINE.train(problem, batch, SOLVERS[name]).weights for name in ("adam", "cpm, all departures")}
+    found, threads = {}, []
+    for name in alone:
+        for turn in range(2):
+
+            def work(name=name, turn=turn):
+                found[name, turn] = ENGINE.train(problem, batch, SOLVERS[name]).weights
+
+            threads.append(threading.Thread(target=work))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (name, _), weights in found.items():
+        for mine, its in zip(weights, alone[name], strict=True):
+            np.testing.assert_array_equal(mine, its)
+    assert len(found) == 4
+
+
+@pytest.mark.parametrize("solver", [AdamSolver(50, 64), CpmSolver(50)], ids=["adam", "cpm"])
+def test_an_interrupt_frees_the_device(solver):
+    import cupy
+
+    pool = cupy.get_default_memory_pool()
+    pool.free_all_blocks()
+    before = pool.used_bytes()
+
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    source = sample_problem("uint8", n_samples=20_000, n_features=300)
+    problem = TrainingProblem(source.X, source.target, 3, source.center, source.scale, "cuda")
+    with pytest.raises(KeyboardInterrupt):
+        solve(problem, sample_batch(problem), solver, after_pass=interrupt)
+    del problem
+    assert pool.used_bytes() == before
+
+
+def test_too_large_a_batch_is_said(monkeypatch):
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "100000")
+    problem = sample_problem("uint8")
+    with pytest.raises(MemoryError, match=r"need about .* GB on the GPU, which has .* GB for them: train fewer"):
+        ENGINE.train(problem, sample_batch(problem), SOLVERS["adam"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["adam", "cpm"])
+def test_fashion_mnist_is_as_accurate_as_on_the_cpu(solver):
+    """Mean accuracy of five seeds within 0.15 points of the CPU's."""
+    from multiform.datasets import load_fashion_mnist
+
+    try:
+        X, y, X_test, y_test = load_fashion_mnist()
+    except OSError:
+        pytest.skip("Fashion-MNIST is not on this machine (set MULTIFORM_FASHION_MNIST)")
+    means = [
+        np.mean(
+            [
+                QMSClassifier(solver=solver, device=device, random_state=seed, calibrate=False)
+                .fit(X, y)
+                .score(X_test, y_test)
+                for seed in range(5)
+            ]
+        )
+        for device in ("cuda", "cpu")
+    ]
+    assert abs(means[0] - means[1]) < 0.0015

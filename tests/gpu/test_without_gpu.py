@@ -1,0 +1,189 @@
+"""What happens where something is missing: plain sentences, device="auto" on the CPU, sources that compile."""
+
+import builtins
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from multiform import QMSClassifier, QMSClassifierCV
+from multiform.solvers import AdamSolver, CpmSolver
+from multiform.solvers.cuda import device as cuda_device
+from multiform.solvers.cuda.sources import argument_layout, source_text
+from multiform.solvers.placement import GAINS_FROM, works_on_gpu
+from multiform.testing import SOLVERS, GpuEngine, sample_batch, sample_problem
+from tests.gpu.emulated import EmulatedDevice
+
+SOURCES = {
+    "adam.cu": "Adam",
+    "small_adam.cu": "Small",
+    "cpm_sets.cu": "Sets",
+    "cpm_row.cu": "Row",
+    "values.cu": "Values",
+    "storage.cu": "Narrowing",
+}
+
+
+def test_nothing_of_the_gpu_is_imported_before_it_is_asked_for():
+    script = (
+        "import sys, numpy as np, multiform;"
+        "multiform.QMSClassifier(max_iter=2).fit(np.eye(4), [0, 1, 0, 1]).predict(np.eye(4));"
+        "print([name for name in sys.modules if name.startswith(('cupy', 'multiform.solvers.cuda'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_missing_cupy_says_what_to_install(monkeypatch, digits):
+    real = builtins.__import__
+
+    def without_cupy(name, *arguments, **named):
+        if name.split(".")[0] == "cupy":
+            raise ImportError("No module named 'cupy'")
+        return real(name, *arguments, **named)
+
+    monkeypatch.setattr(builtins, "__import__", without_cupy)
+    model = QMSClassifier(device="cuda")
+    with pytest.raises(ImportError, match=r'needs CuPy, which is not installed: pip install "multiform\[gpu\]"'):
+        model.fit(*digits)
+    assert not hasattr(model, "components_")
+
+
+def test_a_missing_gpu_says_so(monkeypatch, digits):
+    cupy = pytest.importorskip("cupy")
+
+    def no_driver():
+        raise cupy.cuda.runtime.CUDARuntimeError(35)  # "CUDA driver version is insufficient for CUDA runtime version"
+
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", no_driver)
+    with pytest.raises(RuntimeError, match=r"device='cuda' needs an NVIDIA GPU with its driver, .*use device='cpu'"):
+        QMSClassifier(device="cuda").fit(*digits)
+    monkeypatch.setattr(cupy.cuda.runtime, "getDeviceCount", lambda: 0)
+    with pytest.raises(RuntimeError, match="needs GPU number 0, and there are 0; use device='cpu'"):
+        QMSClassifier(device="cuda").fit(*digits)
+
+
+@pytest.mark.parametrize("estimator", [QMSClassifier, QMSClassifierCV])
+def test_device_is_one_of_three(estimator, digits):
+    with pytest.raises(ValueError, match=r"The 'device' parameter of QMSClassifier(CV)? must be"):
+        estimator(device="tpu").fit(*digits)
+
+
+@pytest.mark.parametrize("estimator", [QMSClassifier, QMSClassifierCV])
+def test_auto_is_the_cpu_where_there_is_no_gpu(monkeypatch, digits, estimator):
+    monkeypatch.setattr("multiform.solvers.cuda.device.cuda_is_there", lambda: False)
+    X, y = digits[0][:80], digits[1][:80]
+    auto, cpu = (estimator(max_iter=3, random_state=0, device=device).fit(X, y) for device in ("auto", "cpu"))
+    np.testing.assert_array_equal(auto.predict_proba(X), cpu.predict_proba(X))
+
+
+def test_auto_asks_for_work_enough(monkeypatch):
+    monkeypatch.setattr("multiform.solvers.cuda.device.cuda_is_there", lambda: True)
+    from dataclasses import replace
+
+    problem = replace(sample_problem(), device="auto")
+    batch = sample_batch(problem)
+    work = 60 * 5 * 3 * 3 * 3  # samples, features, classes, rows, members
+    assert not works_on_gpu(problem, batch, AdamSolver(1))
+    assert works_on_gpu(problem, batch, AdamSolver(int(GAINS_FROM / work) + 1))
+    assert works_on_gpu(replace(problem, device="cuda"), batch, CpmSolver(1))
+    assert not works_on_gpu(replace(problem, device="cpu"), batch, CpmSolver(10**9))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "allowed"),
+    [
+        ("MULTIFORM_GPU_CLUSTERS", "yes", "0 or 1"),
+        ("MULTIFORM_GPU_SMALL", "no", "0 or 1"),
+        ("MULTIFORM_GPU_PRECISION", "bf16", "float32 or tf32"),
+        ("MULTIFORM_GPU_MEMORY", "1 GB", "a positive number of bytes"),
+    ],
+)
+def test_settings_of_the_environment_are_checked(emulated, monkeypatch, variable, value, allowed):
+    monkeypatch.setenv(variable, value)
+    problem = sample_problem()
+    solver = SOLVERS["cpm, all departures" if variable.endswith("CLUSTERS") else "adam"]
+    with pytest.raises(ValueError, match=f"{variable} must be {allowed}; got '{re.escape(value)}'"):
+        GpuEngine(emulated).train(problem, sample_batch(problem), solver)
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+def test_too_little_memory_is_said_before_anything_is_allocated(emulated, monkeypatch, solver):
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
+    problem = sample_problem()
+    with pytest.raises(MemoryError, match=r"3 models of 3 x 3 x 32 coefficients .* need about .* GB .* train fewer"):
+        GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS[solver])
+    assert not [kernel for kernel in emulated.launches if kernel != "to_half"]
+
+
+def test_estimators_reach_the_device(emulated, monkeypatch, digits):
+    """`device` of the estimators is that of the problem; all above them goes through the engine."""
+    from multiform import LoyaltyClassifier
+
+    monkeypatch.setattr("multiform.solvers.cuda.open_device", lambda name: emulated)
+    X, y = digits[0][:60, :6], digits[1][:60] % 3
+    for model in (
+        QMSClassifier(max_iter=2, device="cuda", random_state=0),
+        QMSClassifierCV(noise=[0.3], encodings="plain", cv=2, max_iter=2, device="cuda", random_state=0),
+        LoyaltyClassifier(QMSClassifier(max_iter=2, device="cuda", random_state=0), random_state=0),
+    ):
+        emulated.launches.clear()
+        on_gpu = model.fit(X, y).predict_proba(X)
+        assert "small_adam" in emulated.launches
+        inner = getattr(model, "estimator", model)
+        on_cpu = model.set_params(**{"device" if inner is model else "estimator__device": "cpu"}).fit(X, y)
+        np.testing.assert_allclose(on_gpu, on_cpu.predict_proba(X), atol=2e-3)
+
+
+def test_partial_fit_goes_on_from_its_moments(emulated, monkeypatch, digits):
+    monkeypatch.setattr("multiform.solvers.cuda.open_device", lambda name: emulated)
+    X, y = digits[0][:50, :5], digits[1][:50] % 2
+    models = [QMSClassifier(device=device, random_state=0) for device in ("cuda", "cpu")]
+    for model in models:
+        for _ in range(2):
+            model.partial_fit(X, y, classes=[0, 1])
+    np.testing.assert_allclose(models[0].components_, models[1].components_, rtol=1e-2, atol=1e-3)
+
+
+def test_arguments_are_those_of_the_sources():
+    for source, structure in SOURCES.items():
+        assert argument_layout(source, structure).dtype.names
+    with pytest.raises(ValueError, match=r"values\.cu declares no structure Nothing"):
+        argument_layout("values.cu", "Nothing")
+
+
+def test_a_forgotten_argument_is_an_error(emulated):
+    program = cuda_device.Program(emulated, "storage.cu", "Narrowing", 2, 1)
+    with pytest.raises(TypeError, match=r"these fields differ: \['inexact', 'length', 'narrow'\]"):
+        program.arguments(wide=np.zeros(3, np.float32))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("source", SOURCES)
+def test_sources_compile_without_spills(tmp_path, source, architecture):
+    """For the default q of 18 nothing is spilled to memory."""
+    code = tmp_path / source
+    code.write_text(source_text(source).replace("#pragma once", ""))
+    for frozen, slots in [(1, 4), (1, 8), (0, 4), (1, 0)] if source == "cpm_row.cu" else [(1, 4)]:
+        defines = {"STORED": 1, "TILES": 3, "SPLIT": 1, "FROZEN": frozen, "SLOTS": slots}
+        options = [f"-D{name}={value}" for name, value in defines.items()]
+        command = ["nvcc", f"-arch={architecture}", "-std=c++17", "-cubin", "-Xptxas", "-v", *options, "-o"]
+        done = subprocess.run([*command, tmp_path / "out.cubin", code], capture_output=True, text=True, check=True)
+        spilled = re.findall(r"(\d+) bytes spill stores", done.stderr)
+        assert spilled
+        assert set(spilled) == {"0"}
+
+
+def test_an_old_gpu_has_no_clusters(emulated):
+    problem = sample_problem("uint8")
+    old = EmulatedDevice(capability=80)
+    GpuEngine(old).train(problem, sample_batch(problem), SOLVERS["cpm, all departures"])
+    assert "cpm_row" in old.launches
+    GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS["cpm, all departures"])
+    assert "cpm_row_in_clusters_of_8" in emulated.launches

@@ -12,6 +12,7 @@ from matplotlib import pyplot as plt
 
 from multiform import DiagnosisPlanner
 from multiform.datasets import load_heart_disease
+from multiform.displays import CostAccuracyDisplay, PlanDisplay
 
 heart = load_heart_disease(as_frame=True)
 tests = ["age", "sex", "cp", "exang", "thal", "ca"]
@@ -21,14 +22,12 @@ print("order:", ", ".join(planner.order_))
 print(f"expected cost {planner.expected_cost_:.2f} of {planner.panel_cost_:.2f}")
 
 # %%
+# The plan: what is bought next, and who stops where.
+PlanDisplay.from_estimator(planner)
+
+# %%
 # Stopping earlier is cheaper and a little worse; each dot is a stopping level, cross-fitted.
-figure, ax = plt.subplots(figsize=(6.5, 4), layout="constrained")
-points = sorted(planner.frontier_, key=lambda point: point.cost)
-ax.plot([p.cost for p in points], [p.accuracy for p in points], "o-", color="#0072B2", label="stopping levels")
-ax.plot(planner.panel_cost_, planner.full_accuracy_, "s", color="#6E6E6E", label="all evidence")
-ax.axvline(planner.expected_cost_, color="#E69F00", label="the plan's expected cost")
-ax.set(xlabel="mean bill (Canadian dollars)", ylabel="accuracy")
-ax.legend()
+CostAccuracyDisplay.from_estimator(planner)
 
 # %%
 # One patient, at the bedside: the next test, until the plan says stop.

@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -36,6 +38,11 @@ def wait_for(condition, process, seconds=60):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end, "it never happened"
         time.sleep(0.02)
+
+
+def test_the_command_of_an_installation_is_this_one():
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert declared["project"]["scripts"] == {"multiform": "multiform.cli:main"}
 
 
 def test_from_a_table_to_answers_through_pipes(folder, tmp_path):

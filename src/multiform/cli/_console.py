@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
-import numpy as np
+
+from multiform.files._plain import plain
 
 __all__ = ["Console", "Progress", "speaks", "text_table"]
 
@@ -121,16 +122,3 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent:
         ).rstrip()
         for row in rows
     )
-
-
-def plain(value: Any) -> Any:
-    """As JSON has it; what is no number there becomes null."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, dict):
-        return {str(key): plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value

@@ -68,7 +68,7 @@ def command(
 
     model_name = _model_name(options["model_name"], options["target_accuracy"])
     with console.progress("reading") as progress:
-        frame = read(sources(files, file_format))
+        frame = read(sources(files, file_format), progress.at)
         progress.stage("training")
         begin = time.perf_counter()
         model = _trained(frame, target, model_name, options, console)

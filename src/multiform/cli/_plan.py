@@ -79,7 +79,7 @@ def command(
 
     costs, groups = read_costs(costs_path, None)
     with console.progress("reading") as progress:
-        frame = read(sources(files, file_format))
+        frame = read(sources(files, file_format), progress.at)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
             raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")

@@ -54,7 +54,7 @@ def command(
     model = opened(model_path)
     plan: Any = None if plan_path is None else load(plan_path)
     with console.progress("reading") as progress:
-        frame, labels = labelled(model, read(sources(files, file_format)), target, model_path)
+        frame, labels = labelled(model, read(sources(files, file_format), progress.at), target, model_path)
         if not len(labels):
             raise TableError("No row has a label, so there is nothing to report.")
         progress.stage("writing the report")

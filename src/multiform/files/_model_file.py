@@ -16,6 +16,7 @@ import sklearn
 from multiform.files import _kinds
 from multiform.files._atomic import atomic_path
 from multiform.files._container import FORMAT_VERSION, ModelFileError, pack, unpack
+from multiform.files._plain import plain
 from multiform.files._tree import TreeReader, TreeWriter
 
 __all__ = ["describe", "load", "save"]
@@ -68,10 +69,10 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
         "kind": name,
         "versions": _versions(),
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "classes": _plain(getattr(model, "classes_", None)),
+        "classes": plain(getattr(model, "classes_", None)),
         **_columns(model),
         "training": _training(model),
-        "notes": _plain(dict(notes or {})),
+        "notes": plain(dict(notes or {})),
         "model": tree,
     }
     content = pack(header, writer.arrays)
@@ -171,7 +172,7 @@ def _columns(model: Any) -> dict[str, Any]:
     """Names of the columns that the model reads and, of a table model, what becomes of each."""
     if hasattr(model, "columns_"):
         return {"columns": [column.description() for column in model.columns_]}
-    return {"columns": _plain(getattr(model, "feature_names_in_", None))}
+    return {"columns": plain(getattr(model, "feature_names_in_", None))}
 
 
 def _training(model: Any) -> dict[str, Any]:
@@ -179,38 +180,25 @@ def _training(model: Any) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     for key, attribute in {"n_features": "n_features_in_", "passes": "n_iter_", "accuracy": "oof_accuracy_"}.items():
         if hasattr(model, attribute):
-            summary[key] = _plain(getattr(model, attribute))
+            summary[key] = plain(getattr(model, attribute))
     if hasattr(model, "loyalty_table_"):
-        summary["loyalty"] = _plain(model.loyalty_table_.as_dict())
+        summary["loyalty"] = plain(model.loyalty_table_.as_dict())
     if hasattr(model, "certificates_"):
         summary["promise"] = {
-            "target_accuracy": _plain(model.target_accuracy),
-            "confidence": _plain(model.confidence),
+            "target_accuracy": plain(model.target_accuracy),
+            "confidence": plain(model.confidence),
             "guarantee": model.guarantee_,
-            "coverage": _plain(
+            "coverage": plain(
                 float(np.sum([c.n_accepted for c in model.certificates_]))
                 / max(1.0, float(np.sum([c.n_tested for c in model.certificates_])))
             ),
         }
     if hasattr(model, "expected_cost_"):
         names = ("order_", "theta_", "level_", "expected_cost_", "panel_cost_")
-        summary["plan"] = {name.rstrip("_"): _plain(getattr(model, name)) for name in names}
+        summary["plan"] = {name.rstrip("_"): plain(getattr(model, name)) for name in names}
     if hasattr(model, "training_"):
-        summary |= _plain(model.training_)
+        summary |= plain(model.training_)
     inner = getattr(model, "estimator_", None)
     if inner is not None and hasattr(model, "columns_"):
         summary["estimator"] = {"kind": type(inner).__name__, **_training(inner)}
     return summary
-
-
-def _plain(value: Any) -> Any:
-    """As JSON, for a person to read; numbers that JSON does not have become None."""
-    if isinstance(value, np.ndarray | np.generic):
-        value = value.tolist()
-    if isinstance(value, Mapping):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

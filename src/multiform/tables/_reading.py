@@ -10,7 +10,7 @@ import glob
 import os
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -136,10 +136,13 @@ def _in_order(batch: Batch, columns: list[str], first: str) -> Any:
     return batch.frame.select(columns)
 
 
-def read(found: Sequence[Source]) -> Any:
-    """All rows of all sources as one polars frame."""
+def read(found: Sequence[Source], progress: Callable[[float | None], None] = lambda share: None) -> Any:
+    """All rows of all sources as one polars frame; `progress` hears how much of each source has been read."""
     pl = polars()
-    frames = [batch.frame for batch in batches(found)]
+    frames = []
+    for batch in batches(found):
+        frames.append(batch.frame)
+        progress(batch.share)
     try:
         return pl.concat(frames, how="vertical")
     except pl.exceptions.PolarsError:

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.dummy import DummyClassifier
 from sklearn.frozen import FrozenEstimator
@@ -22,7 +24,7 @@ from multiform.reporting import Report, report
 from multiform.reporting._answers import ask
 from multiform.reporting._baselines import compare
 from multiform.reporting._columns import columns_of
-from multiform.reporting._pictures import Picture
+from multiform.reporting._pictures import Picture, plain
 from multiform.reporting._scores import difference, proportion
 
 pytest.importorskip("jinja2")
@@ -328,6 +330,43 @@ def test_whatever_stands_in_the_data_is_escaped(hostile):
         assert forbidden not in hostile.html
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(st.text(max_size=30), min_size=4, max_size=4, unique=True))
+def test_any_text_is_text(page, names):
+    """Columns, classes, title and command may be anything at all; the page stays a page and says what they are."""
+    X = pd.DataFrame({names[0]: [0.0, 1.0, 2.0, 3.0]})
+    y = np.array([names[1], names[1], names[2], names[2]], dtype=object)
+    model = LogisticRegression().fit(X.to_numpy(), y)
+    odd = report(_OnMatrix(model), X, y, title=names[3] or "x", command=names[3], baselines=False)
+    outline = Outline(odd.html)
+    assert outline.tags <= Outline(page.html).tags
+    shown = "".join(outline.text)
+    for name in names[:3]:
+        assert plain(name) in shown
+    odd.html.encode()
+
+
+class _OnMatrix:
+    """A model that does not look at names."""
+
+    def __init__(self, model):
+        self.classes_, self._model = model.classes_, model
+
+    def predict(self, X):
+        return self._model.predict(X.to_numpy())
+
+    def predict_proba(self, X):
+        return self._model.predict_proba(X.to_numpy())
+
+
+@given(st.text(), st.integers(2, 50))
+def test_plain_text_is_printable_and_short(text, most):
+    found = plain(text, most)
+    assert found.isprintable()
+    assert len(found) <= most
+    assert plain(found, most) == found
+
+
 def test_it_is_saved_whole_or_not_at_all(page, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     assert page.save(str(path)) == path
@@ -414,6 +453,8 @@ def test_a_class_that_the_model_does_not_know_is_an_error_of_its(blobs):
     ("change", "message"),
     [
         ({"y": [0, 1]}, r"y of report must hold one label a sample, 300; got the shape \(2,\)"),
+        ({"y": [None, *[0] * 299]}, "y of report lacks 1 of its 300 labels; leave those samples out"),
+        ({"y": [np.nan] * 300}, "y of report lacks 300 of its 300 labels"),
         ({"y": ["a"] * 300}, "None of the labels given to report is a class of the model: the labels are"),
         ({"X_train": [[0]]}, "X_train and y_train of report must be given together; got only X_train"),
         ({"target_accuracy": 1.5}, "target_accuracy of report must be between 0 and 1, both excluded; got 1.5"),

@@ -91,6 +91,9 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
         )
     if not len(truth):
         raise ValueError("report needs at least one labelled sample; got none.")
+    n_missing = sum(label is None or label != label for label in truth.tolist())
+    if n_missing:
+        raise ValueError(f"y of report lacks {n_missing} of its {len(truth)} labels; leave those samples out.")
     labels, known = np.asarray(model.predict(X)), np.asarray(model.classes_)
     if truth.dtype.kind in "biuf" and known.dtype.kind in "biuf" and np.array_equal(truth.astype(known.dtype), truth):
         truth = truth.astype(known.dtype)  # 1.0 is 1, and is shown so

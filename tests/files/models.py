@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.diagnosis import DiagnosisPlanner
@@ -83,6 +85,9 @@ def _model(name):
         return TriageClassifier(
             inner, target_accuracy=0.7, fallback=LogisticRegression(max_iter=1000), random_state=0
         ).fit(X, y)
+    if name == "triage, pipeline":
+        pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        return TriageClassifier(pipeline, target_accuracy=0.7, cv=StratifiedKFold(3), random_state=0).fit(X, y)
     if name == "plan":
         costs = {"sepal": 1, "petal": 3, "width": 10}
         groups = {"tape": {"sepal": 0.5, "petal": 2.0}}
@@ -105,6 +110,7 @@ NAMES = (
     "loyalty, ladder",
     "loyalty, logistic regression",
     "triage",
+    "triage, pipeline",
     "plan",
     "table",
 )

@@ -170,6 +170,38 @@ def test_dates_with_a_time_and_gaps():
     assert (found.n_missing, found.n_unreadable) == (1, 1)
 
 
+def test_a_time_zone_means_the_hour_on_the_clock():
+    local = column([datetime.datetime(2024, 1, day, 15) for day in (1, 2, 3)])
+    date = decide(local)
+    there = local.dt.replace_time_zone("America/New_York")
+    np.testing.assert_array_equal(date.encode(there).values, date.encode(local).values)
+
+
+@pytest.mark.parametrize(
+    ("series", "role"),
+    [
+        (pl.Series("c", ["a", "b"] * 20, dtype=pl.Categorical), "category"),
+        (pl.Series("c", ["a", "b"] * 20, dtype=pl.Enum(["a", "b"])), "category"),
+        (pl.Series("c", [1.5, 2.5], dtype=pl.Decimal(10, 2)), "number"),
+        (pl.Series("c", [datetime.timedelta(days=1)] * 3), "dropped"),
+        (pl.Series("c", [datetime.time(1)] * 3), "dropped"),
+        (pl.Series("c", [b"x", b"y"]), "dropped"),
+        (pl.Series("c", [{"a": 1}, {"a": 2}]), "dropped"),
+        (pl.Series("c", [None, None]), "constant"),
+    ],
+)
+def test_types_of_binary_files(series, role):
+    found = decide(series)
+    assert found.role == role
+    assert len(found.typed(series)) == len(series)
+    assert found.encode(series).values.shape == (len(series), len(found.feature_names()))
+
+
+def test_in_a_wide_table_few_values_are_no_code():
+    few = column([str(n % 7) for n in range(100)])
+    assert decide(few, codes=False).role == "number"
+
+
 def test_an_ambiguous_date_says_so():
     assert "%m/%d/%Y reads it as well" in decide(column(["01/02/2024", "03/04/2024"])).why
     assert decide(column(["01/22/2024", "03/04/2024"])).format == "%m/%d/%Y"

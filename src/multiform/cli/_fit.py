@@ -14,7 +14,8 @@ from multiform.cli._console import Console, speaks, text_table
 from multiform.cli._options import column_options, examples, input_files, input_format
 
 MODELS = ("loyalty", "triage", "cv", "qms")
-CHOOSE_NOISE_UP_TO = 20_000  # rows; with more, the default is as good
+CHOOSE_NOISE_UP_TO = 20_000, 5_000_000  # rows and cells; with more, the default is as good and the choice slow
+MOST_SHOWN = 60  # columns in the table for people
 
 
 @click.command(
@@ -116,7 +117,7 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any], 
         return TableClassifier(ensemble.set_params(**noise), **roles).fit(frame, target)
     if options["noise"] is not None:
         found["noise"] = options["noise"]
-    elif len(frame) <= CHOOSE_NOISE_UP_TO:
+    elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
         chosen = TableClassifier(ensemble.set_params(encodings=("plain",)), **roles).fit(frame, target).estimator_
         found["noise"] = float(chosen.best_noise_)
     if options["solver"] is not None:
@@ -158,8 +159,10 @@ def _say_notes(console: Console, model: Any) -> None:
 
 def _text(model: Any, data: dict[str, Any]) -> str:
     rows = [["column", "taken as", "becomes", "because"]]
-    for column in model.columns_:
+    for column in model.columns_[:MOST_SHOWN]:
         rows.append([column.name, column.role, str(len(column.feature_names())), column.why])
+    if len(model.columns_) > MOST_SHOWN:
+        rows.append([f"and {len(model.columns_) - MOST_SHOWN} more", "", "", "`multiform info` lists them"])
     counts = ", ".join(f"{label} {count}" for label, count in data["classes"].items())
     lines = [
         f"{data['rows']} rows, target {data['target']!r} of {len(data['classes'])} classes: {_short(counts)}",

@@ -50,6 +50,8 @@ def qms(model: Any) -> None:
     q = _array(model.components_, (m, None, p), "f", "components_").shape[1]
     _require(q > 0, "components_ has no rows")
     _array(model.offsets_, (m, q), "f", "offsets_")
+    arrays = (model.components_, model.offsets_, model._center, model._scale)
+    _require(all(getattr(array, "dtype", None) == np.float64 for array in arrays), "a separator is not of doubles")
     _require(np.isfinite(model.components_).all() and np.isfinite(model.offsets_).all(), "a separator is not finite")
     _array(model._center, (p,), "f", "_center")
     _array(model._scale, (p,), "f", "_scale")
@@ -95,12 +97,17 @@ def loyalty(model: Any) -> None:
     )
     for member in (committee.nominal, *committee.altered):
         _require(np.isin(member.classes_, model.classes_).all(), "a member has other classes")
+        widths = {getattr(part, "n_features_in_", None) for part in (member, model)}
+        _require(len(widths) == 1, "a member reads another number of features")
 
 
 def triage(model: Any) -> None:
     """A threshold for each class of the estimator."""
     _array(model.thresholds_, (len(model.estimator_.classes_),), "f", "thresholds_")
     _require(np.isin(model.estimator_.classes_, model.classes_).all(), "the estimator has other classes")
+    for part in (model.estimator_, model.fallback_):
+        same = part is None or getattr(part, "n_features_in_", None) == getattr(model, "n_features_in_", None)
+        _require(same, "a part reads another number of features")
     _require(model.guarantee_ in ("exact", "approximate"), "guarantee_ is wrong")
 
 

@@ -21,6 +21,7 @@ from multiform.tables._target import labels_of, refuse_measurement, whole_number
 __all__ = ["Surprise", "TableClassifier"]
 
 Array = npt.NDArray[Any]
+WIDE = 200  # from so many columns on, a whole number of few values is no code but a pixel, or the like
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
 
 
@@ -179,7 +180,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     raise TableError(f"Column {name!r} is asked to be taken as {asked[name]} and as {role}.")
                 asked[name] = role
         limits = {"most_categories": self.most_categories, "most_words": self.most_words}
-        return [decide(series, asked.get(series.name), **limits) for series in features.get_columns()]
+        codes = features.width <= WIDE
+        return [decide(series, asked.get(series.name), **limits, codes=codes) for series in features.get_columns()]
 
     # --------------------------------------------------------------------------------------------- predicting
 

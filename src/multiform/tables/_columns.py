@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multiform.tables._errors import polars
-from multiform.tables._values import as_dates, as_numbers, as_text
+from multiform.tables._values import as_dates, as_numbers, as_text, is_plain
 
 __all__ = ["Category", "Code", "Column", "Date", "Dropped", "Encoded", "Number", "Text"]
 
@@ -74,6 +74,12 @@ class Dropped(Column):
 
     def feature_names(self) -> list[str]:
         return []
+
+    def typed(self, series: Any) -> Any:
+        if is_plain(series):
+            return as_text(series).alias(self.name)
+        pl = polars()
+        return pl.Series(self.name, [None] * len(series), dtype=pl.String)
 
     def encode(self, series: Any) -> Encoded:
         return Encoded(np.empty((len(series), 0)), 0, 0, 0)

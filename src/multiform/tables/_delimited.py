@@ -142,9 +142,13 @@ def _header(record: bytes, name: str, separator: str | None, line: int) -> _Dial
     text = _text(record, name, line)
     if "\x00" in text:
         raise TableError(f"{name} is not a text table: its first line holds zero bytes.")
-    if separator is None:
-        separator = max(SEPARATORS, key=lambda mark: len(next(csv.reader([text], delimiter=mark), [])))
-    columns = [column.strip() for column in next(csv.reader(io.StringIO(text, newline=""), delimiter=separator))]
+    text = text.rstrip("\r\n")
+    try:
+        if separator is None:
+            separator = max(SEPARATORS, key=lambda mark: len(_cells(text, mark)))
+        columns = [column.strip() for column in _cells(text, separator)]
+    except csv.Error as error:
+        raise TableError(f"{name}, line {line}: {error}.") from error
     for number, column in enumerate(columns, start=1):
         if not column:
             # The row names that other programs write come first and have no name.
@@ -152,6 +156,14 @@ def _header(record: bytes, name: str, separator: str | None, line: int) -> _Dial
         if columns.index(column) != number - 1:
             raise TableError(f"{name}, line {line}, column {number}: the name {column!r} comes twice; rename one.")
     return _Dialect(name, separator, columns)
+
+
+def _cells(text: str, separator: str) -> list[str]:
+    """The cells of one record."""
+    records = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
+    if len(records) > 1:
+        raise csv.Error("a bare carriage return ends it; convert the line ends")
+    return records[0] if records else []
 
 
 def _parse(block: bytes, dialect: _Dialect, line: int) -> Any:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from multiform.tables._columns import Category, Code, Column, Date, Dropped, Number, Text
 from multiform.tables._errors import TableError, polars
-from multiform.tables._values import DATE_FORMATS, as_dates, as_numbers, as_text
+from multiform.tables._values import DATE_FORMATS, as_dates, as_numbers, as_text, is_plain
 
 __all__ = ["MOST_CATEGORIES", "MOST_WORDS", "ROLES", "decide"]
 
@@ -49,6 +49,7 @@ def decide(
     *,
     most_categories: int = MOST_CATEGORIES,
     most_words: int = MOST_WORDS,
+    codes: bool = True,
 ) -> Column:
     """What to do with a column of the training table.
 
@@ -59,6 +60,8 @@ def decide(
         What the user says; None decides by the rules above.
     most_categories, most_words : int
         Columns of numbers that a category and a text become at most.
+    codes : bool, default=True
+        Whether a whole number of few values may be a code; in very wide tables, as of pixels, it is not.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def decide(
         return Dropped(name, "asked for", "dropped")
     if role == "identifier":
         return Dropped(name, "asked for", "identifier")
-    text = as_text(series) if _is_plain(series) else None
+    text = as_text(series) if is_plain(series) else None
     if text is None:
         return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
     if role is not None:
@@ -92,14 +95,9 @@ def decide(
         return Dropped(name, f"every cell is {text[0]!r}", "constant")
     return (
         _date(series, "every cell reads as a date")
-        or _numeric(series, text, n_distinct)
+        or _numeric(series, text, n_distinct, codes)
         or _words(name, text, n_distinct, most_categories, most_words)
     )
-
-
-def _is_plain(series: Any) -> bool:
-    pl = polars()
-    return not (series.dtype.is_nested() or series.dtype in (pl.Object, pl.Binary, pl.Duration, pl.Time))
 
 
 def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_words: int) -> Column:
@@ -178,7 +176,7 @@ def _number(name: str, why: str, values: npt.NDArray[np.float64], comma: bool) -
     return Number(name, why, float(np.median(values[~missing])), bool(missing.any()), comma)
 
 
-def _numeric(series: Any, text: Any, n_distinct: int) -> Column | None:
+def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | None:
     pl = polars()
     name = str(series.name)
     if series.dtype == pl.Boolean:
@@ -198,7 +196,7 @@ def _numeric(series: Any, text: Any, n_distinct: int) -> Column | None:
         if why:
             return Dropped(name, why, "identifier")
     distinct = np.unique(present)
-    if whole and CODES[0] <= len(distinct) <= CODES[1] and len(present) > 2 * len(distinct):
+    if codes and whole and CODES[0] <= len(distinct) <= CODES[1] and len(present) > 2 * len(distinct):
         why = f"{len(distinct)} distinct whole numbers"
         return Code(name, why, _number(name, why, values, comma), tuple(distinct.tolist()))
     return _number(name, "every cell reads as a number", values, comma)

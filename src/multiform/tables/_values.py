@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from multiform.tables._errors import polars
 
-__all__ = ["DATE_FORMATS", "MISSING", "as_dates", "as_numbers", "as_text"]
+__all__ = ["DATE_FORMATS", "MISSING", "as_dates", "as_numbers", "as_text", "is_plain"]
 
 # What stands for a missing value in a text table.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
@@ -32,6 +32,12 @@ DATE_FORMATS = (
     "%d %b %Y",
     "%b %d, %Y",
 )
+
+
+def is_plain(series: Any) -> bool:
+    """Whether the cells are numbers, text, dates or truth values: no lists, no bytes."""
+    pl = polars()
+    return not (series.dtype.is_nested() or series.dtype in (pl.Object, pl.Binary, pl.Duration, pl.Time))
 
 
 def as_text(series: Any) -> Any:
@@ -68,12 +74,14 @@ def as_dates(series: Any, format: str | None) -> tuple[npt.NDArray[np.float64], 
     """Seconds since 1970, NaN where a date is missing; and how many cells are not missing and yet no date."""
     pl = polars()
     if series.dtype.is_temporal() and series.dtype not in (pl.Time, pl.Duration):
-        moments, unreadable = series.cast(pl.Datetime("ms")), 0
+        zone = getattr(series.dtype, "time_zone", None)
+        local = series.dt.replace_time_zone(None) if zone is not None else series  # the hour on the clock there
+        moments, unreadable = local.cast(pl.Datetime("ms")), 0
     else:
         text = as_text(series)
         moments = _parsed(text, format)
         unreadable = int((moments.is_null() & text.is_not_null()).sum())
-    seconds = moments.dt.replace_time_zone(None).dt.epoch("ms").cast(pl.Float64) / 1000
+    seconds = moments.dt.epoch("ms").cast(pl.Float64) / 1000
     return np.array(seconds.fill_null(float("nan")).to_numpy(), dtype=np.float64), unreadable
 
 

@@ -144,11 +144,13 @@ class Judge(OnlyFields):
 
     def unseen_answer(self, tests: int) -> npt.NDArray[np.int64]:
         """The answers to the training patients, remembered."""
-        return np.asarray(self._unseen.answer[self._remembered([tests])[0]], dtype=np.int64)
+        [place] = self._remembered([tests])  # first, as it may make the table grow
+        return np.asarray(self._unseen.answer[place], dtype=np.int64)
 
     def unseen_doubt(self, tests: int) -> Doubles:
         """The doubts about the training patients, remembered."""
-        return np.asarray(self._unseen.doubt[self._remembered([tests])[0]], dtype=np.float64)
+        [place] = self._remembered([tests])
+        return np.asarray(self._unseen.doubt[place], dtype=np.float64)
 
     def log_loss(self, tests: int) -> float:
         """Of the calibrated chances on a set, over unseen patients."""

@@ -105,8 +105,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How much accuracy the plan may be estimated to lose against theta, one standard error included.
     beta : float or sequence of float in (0, 1), default=(0.02, 0.05, 0.1, 0.2, 0.4)
         Weights of a class that is held back: the levels that ``stop="loyalty"`` chooses from.
-    cv : int, default=5
-        Folds of the cross-fitting.
+    cv : int or "auto", default="auto"
+        Folds of the cross-fitting. "auto": 5; 10 below 200 patients, where a model without a fifth of them would be too
+        poor a judge; 3 from 2,000 on.
     beam_width : int or "auto", default="auto"
         Evidence sets that go on from each length of the order.
     time_limit : float, default=60.0
@@ -180,7 +181,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "theta": [Interval(Real, 0, 1, closed="both"), None],
         "tolerance": [Interval(Real, 0, 1, closed="both")],
         "beta": [Real, "array-like"],
-        "cv": [Interval(Integral, 2, None, closed="left")],
+        "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
         "beam_width": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "time_limit": [Interval(Real, 0, None, closed="left")],
         "n_jobs": [Integral, None],
@@ -203,7 +204,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta: float | None = None,
         tolerance: float = 0.005,
         beta: Any = (0.02, 0.05, 0.1, 0.2, 0.4),
-        cv: int = 5,
+        cv: int | str = "auto",
         beam_width: int | str = "auto",
         time_limit: float = 60.0,
         n_jobs: int | None = None,
@@ -277,7 +278,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         encoding = Encoding.learnt(columns, features)
         rows = encoding.encode(columns)
-        folds = content_folds(rows, target, self.cv, np.random.default_rng(seed))
+        n_folds = _auto_folds(len(target)) if self.cv == "auto" else int(self.cv)
+        folds = content_folds(rows, target, n_folds, np.random.default_rng(seed))
         folds = np.unique(folds, return_inverse=True)[1].astype(np.int64).ravel()
         records = Records(rows, target, folds, encoding.column_owner, len(classes))
         _refuse_bare_folds(records)
@@ -486,6 +488,10 @@ def _betas(beta: Any) -> tuple[float, ...]:
     if not betas or not all(isinstance(one, Real) and 0 < float(one) < 1 for one in betas):
         raise ValueError(f"beta of DiagnosisPlanner must hold numbers greater than 0 and less than 1; got {beta!r}.")
     return tuple(sorted({float(one) for one in betas}))
+
+
+def _auto_folds(n: int) -> int:
+    return 10 if n < 200 else 5 if n < 2_000 else 3
 
 
 def _some_sets(tariff: Tariff, seed: int) -> list[int]:

@@ -71,7 +71,7 @@ sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour saniti
 
 clean:  ## remove what the targets above have made
 	rm -rf .venv .venv-oldest build demo-output docs/_build docs/generated docs/gallery_built \
-	    docs/sg_execution_times.rst .pytest_cache .mypy_cache .ruff_cache
+	    .pytest_cache .mypy_cache .ruff_cache
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "make needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python"; exit 1; }

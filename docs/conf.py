@@ -51,6 +51,7 @@ sphinx_gallery_conf: dict[str, Any] = {
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_signature": False,
+    "write_computation_times": False,  # that page would load its table's scripts from the network
     "remove_config_comments": True,
     "reset_modules": ("matplotlib",),
     "capture_repr": (),

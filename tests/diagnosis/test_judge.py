@@ -1,0 +1,160 @@
+"""Trust, regret and doubt, each against its definition."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.optimize import minimize_scalar
+from scipy.special import expit
+from scipy.stats import norm
+
+from multiform.diagnosis._encoding import Encoding, FeatureCode, columns_of
+from multiform.diagnosis._judge import Judge, suffices
+from multiform.diagnosis._search import unpack
+from multiform.diagnosis._trust import SetTrust, expected_regret, fit_sharpness, fit_trust
+
+
+class Recorded:
+    """Models that answer what was written down: on set S, patient i has the log odds ``(S + 1) * sign[i]``."""
+
+    def __init__(self, n=40, n_tests=9):
+        rng = np.random.default_rng(0)
+
+        class records:
+            target = rng.integers(0, 2, n).astype(np.int32)
+            n_classes = 2
+
+        self.records, self._sign, self._n_sets = records, rng.normal(size=n), 1 << n_tests
+
+    def fit(self, sets):
+        pass
+
+    def unseen(self, tests):
+        odds = self._sign * (tests + 1) / self._n_sets
+        return np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
+
+
+@pytest.fixture
+def judge():
+    models = Recorded()
+    return Judge.learnt(models, "regret", 511, [1, 37, 200])
+
+
+@given(st.floats(0, 8), st.floats(0, 3), st.floats(0.05, 4))
+def test_regret_is_the_expected_gain(sureness, slope, spread):
+    expected, _ = quad(
+        lambda z: max(0.0, np.tanh(-(slope * sureness + spread * z) / 2)) * norm.pdf(z), -9, 0, limit=200
+    )
+    assert expected_regret(np.array([sureness]), slope, spread)[0] == pytest.approx(expected, abs=2e-4)
+
+
+def test_what_full_evidence_cannot_change_is_not_regretted():
+    assert expected_regret(np.array([0.5]), 1.0, 0.0)[0] == 0
+    unsure_but_settled, sure_but_open = (
+        expected_regret(np.array([0.5]), 1.0, 0.1),
+        expected_regret(np.array([2.0]), 1.0, 3.0),
+    )
+    assert unsure_but_settled[0] < 1e-5 < sure_but_open[0]
+
+
+def test_sharpness_minimises_the_penalised_log_loss():
+    rng = np.random.default_rng(0)
+    odds = rng.normal(0, 2, 300)
+    target = (rng.random(300) < expit(1.7 * odds)).astype(np.int32)
+    scores = np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
+
+    def loss(log_a, pull):
+        signed = np.where(target == 1, odds, -odds)
+        return np.log1p(np.exp(-np.exp(log_a) * signed)).sum() + pull / 2 * (log_a + 1) ** 2
+
+    for pull in (0.0, 10.0, 1000.0):
+        best = minimize_scalar(loss, bounds=(-3, 3), args=(pull,), method="bounded").x
+        assert fit_sharpness(scores[None], target, -1.0, pull)[0] == pytest.approx(best, abs=0.01)
+
+
+def test_slope_and_spread_of_what_is_to_come():
+    """Full evidence is as sure as the set, plus noise of standard deviation 0.5."""
+    rng = np.random.default_rng(0)
+    odds = rng.normal(0, 2, 4000)
+    later = odds + rng.normal(0, 0.5, 4000)
+    target = (rng.random(4000) < expit(later)).astype(np.int32)
+    scores = np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
+    full = np.column_stack([expit(-later), expit(later)])
+    [trust], chances = fit_trust(scores[None], full, target, 0.0)
+    assert trust.sharpness == pytest.approx(1, abs=0.1)
+    assert trust.slope == pytest.approx(1, abs=0.1)
+    assert trust.spread == pytest.approx(0.5, abs=0.05)
+    np.testing.assert_allclose(chances[0], trust.chances(scores))
+
+
+def test_doubts(judge):
+    opinion = judge.unseen(37)
+    trust = judge.trusts[judge.sets.index(37)]
+    chance = trust.chances(judge.models.unseen(37)).max(axis=1)
+    np.testing.assert_allclose(
+        opinion.doubt, expected_regret(np.log(chance / (1 - chance)), trust.slope, trust.spread), rtol=1e-5
+    )
+    calibrated = Judge(judge.models, "calibrated", 511, judge.common, judge.full)
+    np.testing.assert_allclose(calibrated.unseen(37).doubt, 1 - chance, rtol=1e-5)
+    assert suffices(judge.unseen(511).doubt, -1.0).all()  # on full evidence there is nothing left to buy
+    assert not suffices(judge.unseen(37).doubt, -1.0).any()
+
+
+def test_the_table_grows_while_it_is_read(judge):
+    sets = np.arange(512)
+    first = [judge.unseen_answer(int(one)) for one in sets]
+    for one in (0, 255, 256, 511):
+        np.testing.assert_array_equal(first[one], judge.unseen(one).answer)
+    level = 0.05
+    stopped = unpack(judge.stopped(level)(sets), 40)
+    for one in (0, 100, 300, 511):
+        np.testing.assert_array_equal(stopped[one], judge.unseen(one).doubt <= np.float32(level))
+
+
+def test_chances_of_no_evidence_are_the_shares(judge):
+    trust = SetTrust(1.0, 0.0, 1.0)
+    np.testing.assert_allclose(judge.unseen(0).chances, trust.chances(judge.models.unseen(0)))
+
+
+# ------------------------------------------------------------------------------------------------- encoding
+
+
+def test_numbers_codes_words_and_missing_values():
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.normal(50, 10, 90),
+        "pain": np.tile([1.0, 2.0, 4.0], 30),
+        "mood": np.array(["good", "bad", None] * 30, dtype=object),
+    }
+    columns["age"][:20] = np.nan
+    encoding = Encoding.learnt(columns, [["age"], ["pain", "mood"]])
+    age, pain, mood = encoding.codes
+    assert (age.width, pain.width, mood.width) == (2, 4, 3)  # and missing; and three values; two words and missing
+    assert age.fill == pytest.approx(np.nanmedian(columns["age"]))
+    rows = encoding.encode(columns)
+    np.testing.assert_array_equal(encoding.column_owner, [0, 0, 1, 1, 1, 1, 1, 1, 1])
+    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-6)
+    np.testing.assert_allclose(rows[:, 0].std(), 1, rtol=1e-5)
+    np.testing.assert_allclose(rows[:, 1:2].std(), 0.6, rtol=1e-5)
+    assert encoding.features(1) == ["pain", "mood"]
+    unknown = encoding.encode({"age": np.array([50.0]), "mood": np.array(["odd"], dtype=object)})
+    assert np.isfinite(unknown).all()
+
+
+def test_many_patients_get_thresholds():
+    column = np.random.default_rng(0).normal(size=2000)
+    code = FeatureCode.learnt("x", column)
+    assert len(code.steps) == 16
+    cut = code.columns(np.array([code.steps[3], np.nextafter(code.steps[3], 9)]))[:, 4]
+    assert cut[0] < 0 < cut[1]
+
+
+def test_a_column_that_never_varies_is_read_as_nothing():
+    code = FeatureCode.learnt("x", np.ones(30))
+    assert (code.columns(np.array([1.0, 5.0])) == 0).all()
+
+
+def test_columns_by_name():
+    X = np.arange(6).reshape(3, 2)
+    np.testing.assert_array_equal(columns_of(X, ["a", "b"])["b"], [1, 3, 5])

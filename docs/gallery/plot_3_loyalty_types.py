@@ -23,11 +23,11 @@ model = LoyaltyClassifier(beta=0.1, gamma=10, random_state=0).fit(X, y)
 # %%
 # Strong samples lie inside, weak ones where three classes meet.
 loyalty, right = model.predict_loyalty(X_new), model.predict(X_new) == y_new
-figure, ax = plt.subplots(figsize=(6, 5))
+figure, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")
 for level, colour in zip(model.levels_, ["#0072B2", "#E69F00", "#D55E00"], strict=True):
     of_type = loyalty == level
     ax.scatter(*X_new[of_type].T, s=12, color=colour, label=f"{level}: {right[of_type].mean():.0%} right")
-ax.legend(loc="upper right")
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 ax.set_title("Loyalty types of unseen samples")
 
 # %%

@@ -131,6 +131,20 @@ def _calling_function():
     return inspect.stack()[2].function
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_starts_are_those_of_the_cpu(emulated, weighted):
+    """Many samples: which ones the class means look at is drawn, and their sums are found on the device."""
+    from multiform.solvers.cuda.members import DeviceMembers
+
+    problem = sample_problem("uint8", n_samples=5_000, n_features=7)
+    batch = sample_batch(problem, some_columns=True)
+    if not weighted:
+        batch = replace(batch, sample_weight=None, columns=None, seed=np.array([4, 5, 4], np.uint64))
+    members = DeviceMembers(problem, batch, replace(problem, device=emulated).device_rows)
+    for member, start in enumerate(members.unstacked(members.start(problem, batch))):
+        np.testing.assert_allclose(start, batch.initial_weights(problem, member), rtol=1e-5, atol=1e-6)
+
+
 @settings(max_examples=6)
 @given(
     n_samples=st.integers(1, 40),

@@ -23,6 +23,7 @@ SOURCES = {
     "cpm_sets.cu": "Sets",
     "cpm_row.cu": "Row",
     "values.cu": "Values",
+    "means.cu": "Means",
     "storage.cu": "Narrowing",
 }
 

@@ -189,6 +189,20 @@ def class_means(problem: TrainingProblem, weight: Floats | None, random: np.rand
 
     Every class gets the same quota, so that a class of two samples among thousands has its mean too.
     """
+    samples = samples_for_means(problem, weight, random)
+    rows = problem.scaled(samples)
+    target = problem.target[samples]
+    share = np.ones(len(samples)) if weight is None else weight[samples]
+    membership = np.zeros((problem.n_classes, len(samples)))  # float64: repeating is weighting, to the last bit
+    membership[target, np.arange(len(samples))] = share
+    total = membership.sum(axis=1, keepdims=True)
+    return np.asarray(membership @ rows / np.where(total > 0, total, 1), dtype=np.float32)
+
+
+def samples_for_means(
+    problem: TrainingProblem, weight: Floats | None, random: np.random.Generator
+) -> npt.NDArray[np.intp]:
+    """The samples that `class_means` looks at, ascending."""
     samples = np.arange(len(problem.target)) if weight is None else np.flatnonzero(weight > 0)
     if len(samples) > MOST_FOR_MEANS:
         samples = random.permutation(samples)
@@ -197,13 +211,7 @@ def class_means(problem: TrainingProblem, weight: Floats | None, random: np.rand
         counts = np.bincount(problem.target[samples], minlength=problem.n_classes)
         rank = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
         samples = np.sort(by_class[rank < max(8, MOST_FOR_MEANS // problem.n_classes)])
-    rows = problem.scaled(samples)
-    target = problem.target[samples]
-    share = np.ones(len(samples)) if weight is None else weight[samples]
-    membership = np.zeros((problem.n_classes, len(samples)))  # float64: repeating is weighting, to the last bit
-    membership[target, np.arange(len(samples))] = share
-    total = membership.sum(axis=1, keepdims=True)
-    return np.asarray(membership @ rows / np.where(total > 0, total, 1), dtype=np.float32)
+    return samples
 
 
 class TrainingState(Protocol):

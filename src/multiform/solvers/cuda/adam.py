@@ -35,6 +35,7 @@ class CudaAdamState:
     ) -> None:
         device = self._device = rows.device
         members = self._members = DeviceMembers(problem, batch, rows)
+        members.require_few()
         self._solver, self._rows = solver, rows
         B, m, n = members.n_members, members.n_classes, members.n_samples
         program = self._program = Program(device, "adam.cu", "Adam", rows.stored_bytes, members.n_components)

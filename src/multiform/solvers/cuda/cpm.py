@@ -110,6 +110,7 @@ class CudaCpmState:
     def __init__(self, solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
         device = self._device = rows.device
         members = self._members = DeviceMembers(problem, batch, rows)
+        members.require_few()
         self._solver, self._rows = solver, rows
         B, m, q, n = members.n_members, members.n_classes, members.n_components, members.n_samples
         most = solver.max_entries * m

@@ -9,10 +9,21 @@ import numpy as np
 import numpy.typing as npt
 
 from multiform.runtime import effective_threads
+from multiform.solvers.cuda.device import Program
 from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.problem import MOST_FOR_MEANS, Floats, ModelBatch, TrainingProblem, class_means
+from multiform.solvers.problem import (
+    MOST_FOR_MEANS,
+    Floats,
+    ModelBatch,
+    TrainingProblem,
+    class_means,
+    samples_for_means,
+)
 
 __all__ = ["DeviceMembers", "stacked_weights"]
+
+
+MOST_SEPARATORS = 65_535  # a launch has no more blocks along its second and third side
 
 
 class DeviceMembers:
@@ -23,7 +34,7 @@ class DeviceMembers:
     """
 
     def __init__(self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
-        device = rows.device
+        device, self._rows = rows.device, rows
         self.n_members, self.n_classes, self.n_components = len(batch), problem.n_classes, batch.n_components
         self.n_samples = len(problem.target)
         self.features = [
@@ -46,6 +57,14 @@ class DeviceMembers:
         self.class_weight = device.upload(np.ascontiguousarray(batch.class_weight, dtype=np.float32))
         self.noise = device.upload(batch.noise.astype(np.float32) ** 2)
         self.seed = device.upload(batch.seed.astype(np.uint64))
+
+    def require_few(self) -> None:
+        """Kernels that have all members side by side can launch so many only."""
+        if self.n_members * self.n_classes > MOST_SEPARATORS:
+            raise ValueError(
+                f"device='cuda' trains at most {MOST_SEPARATORS} separators at a time; got {self.n_members} members of "
+                f"{self.n_classes} classes: train them in several batches."
+            )
 
     def fields(self, rows: DeviceRows) -> dict[str, Any]:
         """What every solver's structure holds."""
@@ -81,7 +100,7 @@ class DeviceMembers:
         if batch.start is not None:
             return self.stacked([np.asarray(part, dtype=np.float32) for part in batch.start])
         if len(problem.target) > MOST_FOR_MEANS:
-            return self.stacked(_each_once(problem, batch))
+            return self._drawn_start(problem, batch)
         means, seen = _class_means(problem, batch)
         whole = np.zeros((len(batch), self.n_classes, self.n_components, self.width), dtype=np.float32)
         features = np.array(self.features)
@@ -94,6 +113,36 @@ class DeviceMembers:
                 mean = np.take_along_axis(mean, columns[:, None, :], axis=2)
             whole[members, :, :, :n_features] = normal
             whole[members, :, :, self.n_features] = np.einsum("bkqp,bkp->bkq", normal, mean)
+        return whole
+
+    def _drawn_start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
+        """Members that share seed, weights and columns share their start."""
+        shared = batch.sample_weight is None or batch.sample_weight.ndim == 1
+        keys = [
+            (int(seed), 0 if shared else member, member if batch.columns is not None else 0)
+            for member, seed in enumerate(batch.seed)
+        ]
+        first = {key: member for member, key in reversed(list(enumerate(keys)))}
+        if self._rows.streamed:
+            found = {key: batch.initial_weights(problem, member) for key, member in first.items()}
+            return self.stacked([found[key] for key in keys])
+        means, generators = _means_on_device(problem, batch, list(first.values()), self._rows)
+        whole = np.zeros((len(batch), self.n_classes, self.n_components, self.width), dtype=np.float32)
+
+        def fill(number: int, member: int) -> None:
+            n_features, columns = self.features[member], batch.member_columns(member)
+            mean = means[number] if columns is None else means[number][:, columns]
+            shape = (self.n_classes, self.n_components, n_features)
+            normal = generators[number].standard_normal(shape, dtype=np.float32)
+            normal /= np.float32(np.sqrt(n_features))
+            whole[member, :, :, :n_features] = normal
+            whole[member, :, :, self.n_features] = np.einsum("kqp,kp->kq", normal, mean)
+
+        with ThreadPoolExecutor(min(len(first), effective_threads(None))) as threads:
+            list(threads.map(fill, range(len(first)), first.values()))
+        for member, key in enumerate(keys):
+            if first[key] != member:
+                whole[member] = whole[first[key]]
         return whole
 
     def unstacked(self, whole: Floats) -> list[Floats]:
@@ -133,16 +182,45 @@ def _normals(seeds: npt.NDArray[np.uint64], shape: tuple[int, int, int]) -> Floa
     return np.asarray(np.stack(drawn)[which] / np.float32(np.sqrt(shape[2])), dtype=np.float32)
 
 
-def _each_once(problem: TrainingProblem, batch: ModelBatch) -> list[Floats]:
-    """Members that share seed, weights and columns share their start; the others are found on all cores."""
-    shared = batch.sample_weight is None or batch.sample_weight.ndim == 1
-    keys = [
-        (int(seed), 0 if shared else member, member if batch.columns is not None else 0)
-        for member, seed in enumerate(batch.seed)
-    ]
-    first = {key: member for member, key in reversed(list(enumerate(keys)))}
-    with ThreadPoolExecutor(min(len(first), effective_threads(None))) as threads:
-        drawn = dict(
-            zip(first, threads.map(lambda member: batch.initial_weights(problem, member), first.values()), strict=True)
-        )
-    return [drawn[key] for key in keys]
+def _means_on_device(
+    problem: TrainingProblem, batch: ModelBatch, members: list[int], rows: DeviceRows
+) -> tuple[Floats, list[np.random.Generator]]:
+    """The class means of these members, shape (len(members), m, p), and their generators, ready for the next draw.
+
+    Which samples are looked at is drawn as on the host; their sums are found on the device.
+    """
+    m, device = problem.n_classes, rows.device
+
+    def chosen(member: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], np.random.Generator]:
+        random = np.random.default_rng(int(batch.seed[member]))
+        samples = samples_for_means(problem, batch.member_weight(member), random)
+        target = problem.target[samples]
+        by_class = samples[np.argsort(target, kind="stable")].astype(np.int32)
+        return by_class, np.concatenate([[0], np.cumsum(np.bincount(target, minlength=m))]), random
+
+    with ThreadPoolExecutor(min(len(members), effective_threads(None))) as threads:
+        parts = list(threads.map(chosen, members))
+    begin = np.cumsum([0, *(len(samples) for samples, _, _ in parts[:-1])])
+    share = None
+    if batch.sample_weight is not None:
+        weights = [batch.member_weight(member) for member in members]
+        share = [weight[part[0]] for weight, part in zip(weights, parts, strict=True) if weight is not None]
+    program = Program(device, "means.cu", "Means", rows.stored_bytes, 1)
+    means = device.empty((len(members), m, rows.n_features), np.float32)
+    samples = device.upload(np.concatenate([part[0] for part in parts]))
+    weights_of_samples = None if share is None else device.upload(np.concatenate(share).astype(np.float32))
+    first = device.upload(np.stack([part[1] + start for part, start in zip(parts, begin, strict=True)]))
+    arguments = program.arguments(
+        rows=rows.values,
+        pitch=rows.pitch,
+        center=rows.center,
+        unit=rows.unit,
+        samples=samples,
+        share=weights_of_samples,
+        first=first,
+        n_classes=m,
+        n_features=rows.n_features,
+        means=means,
+    )
+    program("class_means", arguments, grid=(-(-rows.n_features // 128), m, len(members)), threads=128)
+    return device.download(means), [part[2] for part in parts]

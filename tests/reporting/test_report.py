@@ -283,7 +283,8 @@ def test_frames_with_words_gaps_and_dates():
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     pl = pytest.importorskip("polars")
-    for table in (frame, pl.from_pandas(frame.reset_index(drop=True))):
+    same = {name: [None if value is pd.NA else value for value in frame[name].tolist()] for name in frame.columns}
+    for table in (frame, pl.DataFrame(same)):
         page = report(OnKind().fit(frame, y), table, y, baselines=False)
         assert page.figures["accuracy"] == 1
         text = words(page.html)

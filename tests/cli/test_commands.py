@@ -216,7 +216,7 @@ def test_a_model_saved_in_python_predicts_too(tmp_path, call, call_json):
     (tmp_path / "new.csv").write_text("first,second\n1.5,2\n1,x\n")
     code, _, err = call("predict", tmp_path / "m.mfm", tmp_path / "new.csv")
     assert code == 1
-    assert "Column 'second', row 2: the model needs a number; got 'x'." in err
+    assert "new.csv, line 3, column 'second': the model needs a number; got 'x'." in err
     (tmp_path / "new.csv").write_text("first\n1.5\n")
     assert (
         "reads 2 columns of numbers, and the table has 1"
@@ -240,7 +240,11 @@ def test_a_model_saved_in_python_predicts_too(tmp_path, call, call_json):
         ("fit {folder}/none.csv -t level -o {new}/m.mfm", 1, "There is no file"),
         ("fit {new}/bad.csv -t b -o {new}/m.mfm", 1, "bad.csv, line 3, column 3: the line has 3 cells"),
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --alpha 2", 1, "alpha"),
-        ("fit {folder}/train.csv -t level -o {new}/m.mfm --as-number city", 1, "row 1 holds"),
+        (
+            "fit {folder}/train.csv -t level -o {new}/m.mfm --as-number city",
+            1,
+            "train.csv, line 2, column 'city': it was to be read as a",
+        ),
         ("predict {folder}/none.mfm {folder}/test.csv", 1, "There is no model file"),
         ("predict {folder}/test.csv {folder}/test.csv", 1, "is not a model file of multiform"),
         ("predict {folder}/model.mfm {new}/bad.csv", 1, "bad.csv, line 3"),
@@ -272,6 +276,19 @@ def test_what_goes_wrong_is_one_sentence(words, code, match, folder, tmp_path, c
         assert json.loads(out) == {"error": err.removeprefix("multiform: ").rstrip("\n"), "exit_code": code}
     assert (tmp_path / "m.mfm").read_text() == "the old one"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == before
+
+
+def test_the_line_of_a_wrong_cell(folder, tmp_path, call):
+    """Rows without a label, cells of several lines and other files before it are counted."""
+    (tmp_path / "a.csv").write_text("x,y\n1,p\n2,q\n")
+    (tmp_path / "b.csv").write_text('x,y\n3,p\n4,\n5,"q"\n6,"\nr"\nseven,p\n')
+    words = ["fit", tmp_path / "a.csv", tmp_path / "b.csv", "-t", "y", "-o", tmp_path / "m.mfm", "--as-number", "x"]
+    code, _, err = call(*words)
+    assert code == 1
+    assert f"{tmp_path / 'b.csv'}, line 7, column 'x': it was to be read as a number, and this is 'seven'." in err
+    pl.DataFrame({"x": ["1", "two"], "y": ["p", "q"]}).write_parquet(tmp_path / "c.parquet")
+    code, _, err = call("fit", tmp_path / "c.parquet", "-t", "y", "-o", tmp_path / "m.mfm", "--as-number", "x")
+    assert f"{tmp_path / 'c.parquet'}, row 2, column 'x'" in err
 
 
 def test_info_of_the_installation(call_json):

@@ -104,7 +104,7 @@ def test_labels(labels, expected):
 def test_a_label_of_another_kind():
     frame = pl.DataFrame({"x": np.arange(60) ** 2, "y": ["1", "2"] * 30})
     fitted = TableClassifier(qms()).fit(frame, "y")
-    with pytest.raises(TableError, match=r"Column 'y', row 2: the label 'two' is no whole number"):
+    with pytest.raises(TableError, match=r"column 'y', row 2: the label 'two' is no whole number"):
         fitted.labels(pl.Series("y", ["1", "two"]))
 
 

@@ -81,7 +81,7 @@ def test_the_user_knows_better():
     assert decide(codes, "drop").role == "dropped"
     assert decide(codes, "identifier").feature_names() == []
     assert isinstance(decide(column(["2024-01-01", "2024-01-02"]), "date"), Date)
-    with pytest.raises(TableError, match=r"'column' was to be read as a number, and row 2 holds 'b'"):
+    with pytest.raises(TableError, match=r"column 'column', row 2: it was to be read as a number, and this is 'b'"):
         decide(column(["1", "b"]), "number")
     with pytest.raises(TableError, match="every cell is empty"):
         decide(column(["", None]), "number")

@@ -93,7 +93,7 @@ def _judged(
             rows, labels = labelled(model, batch.frame, target, model_path)
             answers, _ = model.answers(rows) if len(rows) else (None, [])
         except TableError as error:
-            raise TableError(f"{batch.source.name}: {error}") from error
+            raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
         if answers is not None:
             true.append(labels)

@@ -14,7 +14,7 @@ from multiform.cli._console import Console, speaks, text_table
 from multiform.cli._options import column_options, examples, input_files, input_format
 
 MODELS = ("loyalty", "triage", "cv", "qms")
-CHOOSE_NOISE_UP_TO = 20_000, 5_000_000  # rows and cells; with more, the default is as good and the choice slow
+CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # rows and cells; with more, the default is as good and the choice slow
 MOST_SHOWN = 60  # columns in the table for people
 
 
@@ -65,14 +65,18 @@ def command(
     each column is taken for is shown, and saved with the model; --as-number and its like overrule it.
     """
     from multiform.files import describe, save
-    from multiform.tables import read, sources
+    from multiform.tables import TableError, located, read, sources
 
     model_name = _model_name(options["model_name"], options["target_accuracy"])
     with console.progress("reading") as progress:
-        frame = read(sources(files, file_format), progress.at)
+        found = sources(files, file_format)
+        frame = read(found, progress.at)
         progress.stage("training")
         begin = time.perf_counter()
-        model = _trained(frame, target, model_name, options, console)
+        try:
+            model = _trained(frame, target, model_name, options)
+        except TableError as error:
+            raise located(error, found) from error
         seconds = time.perf_counter() - begin
         progress.stage("writing")
         save(model, output, notes={"command": shlex.join(["multiform", *sys.argv[1:]]), "seed": options["seed"]})
@@ -100,7 +104,7 @@ def _model_name(asked: str | None, target_accuracy: float | None) -> str:
     return "triage"
 
 
-def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any], console: Console) -> Any:
+def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
     from multiform import QMSClassifierCV
     from multiform.tables import TableClassifier
 

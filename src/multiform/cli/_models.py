@@ -81,7 +81,7 @@ class MatrixModel:
             values, unreadable = as_numbers(frame[name])
             if unreadable or np.isnan(values).any():
                 row = int(np.flatnonzero(np.isnan(values))[0])
-                raise TableError(f"Column {name!r}, row {row + 1}: the model needs a number; got {frame[name][row]!r}.")
+                raise TableError(f"the model needs a number; got {frame[name][row]!r}.", column=name, row=row)
             columns.append(values)
         return np.column_stack(columns)
 

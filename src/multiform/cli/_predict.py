@@ -71,7 +71,7 @@ def command(
             try:
                 answers, surprises = model.answers(batch.frame, chances=chances)
             except TableError as error:
-                raise TableError(f"{batch.source.name}: {error}") from error
+                raise batch.located(error) from error
             write(_beside(batch.frame.select(keep), answers))
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
             odd.update({(found.column, found.kind): found.cells for found in surprises})

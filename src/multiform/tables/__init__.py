@@ -7,7 +7,7 @@ plain values. Polars does the reading and the counting; it comes with ``pip inst
 from multiform.tables._classifier import TableClassifier
 from multiform.tables._columns import Category, Code, Column, Date, Dropped, Number, Text
 from multiform.tables._errors import TableError
-from multiform.tables._reading import Batch, Source, batches, read, sources
+from multiform.tables._reading import Batch, Source, batches, located, read, sources
 from multiform.tables._roles import ROLES, decide
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Text",
     "batches",
     "decide",
+    "located",
     "read",
     "sources",
 ]

@@ -136,7 +136,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         refuse_measurement(label_series, labels)
         features = frame.drop(target) if target is not None else frame
         features = features.filter(pl.Series(present))
-        columns = self._decide(features)
+        try:
+            columns = self._decide(features)
+        except TableError as error:
+            if error.row is None:
+                raise
+            row = int(np.flatnonzero(present)[error.row])  # counted with the rows that have no label
+            raise TableError(error.sentence, column=error.column, row=row) from error
         matrix = _matrix(self._encoded(columns, features))
         if not matrix.shape[1]:
             raise TableError("No column of the table can be learnt from: each is constant, an identifier or dropped.")

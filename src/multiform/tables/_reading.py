@@ -20,7 +20,7 @@ import numpy as np
 from multiform.tables._delimited import delimited_batches
 from multiform.tables._errors import TableError, polars
 
-__all__ = ["BATCH_ROWS", "FORMATS", "Batch", "Source", "batches", "read", "sources"]
+__all__ = ["BATCH_ROWS", "FORMATS", "Batch", "Source", "batches", "located", "read", "sources"]
 
 FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
 SUFFIXES = {
@@ -70,6 +70,37 @@ class Batch:
     source: Source
     first_line: int
     share: float | None
+
+    def located(self, error: TableError, row: int | None = None) -> TableError:
+        """The error with the file, and the line where a row of this batch is known."""
+        row = error.row if row is None else row
+        if row is None:
+            return TableError(f"{self.source.name}: {error}")
+        place = f"row {self.first_line + row}"
+        if self.source.format in ("csv", "tsv"):
+            place = f"line {self.first_line + row + _line_ends(self.frame.head(row))}"
+        return TableError(f"{self.source.name}, {place}, column {error.column!r}: {error.sentence}")
+
+
+def located(error: TableError, found: Sequence[Source]) -> TableError:
+    """The error with the file and the line of its row, counted over all sources.
+
+    Standard input cannot be read again, so there the row has to do.
+    """
+    if error.row is None or any(source.path == STANDARD_INPUT for source in found):
+        return error
+    before = 0
+    for batch in batches(found):
+        if error.row < before + len(batch.frame):
+            return batch.located(error, error.row - before)
+        before += len(batch.frame)
+    return error
+
+
+def _line_ends(frame: Any) -> int:
+    """Line ends inside the cells."""
+    pl = polars()
+    return int(frame.select(pl.sum_horizontal(pl.all().str.count_matches("\n", literal=True).sum())).item() or 0)
 
 
 def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) -> list[Source]:

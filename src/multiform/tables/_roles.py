@@ -110,7 +110,7 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
         values, comma, unreadable = _numbers(series, text)
         if unreadable:
             row = next(i for i, value in enumerate(text) if value is not None and np.isnan(values[i]))
-            raise TableError(f"Column {name!r} was to be read as a number, and row {row + 1} holds {text[row]!r}.")
+            raise TableError(f"it was to be read as a number, and this is {text[row]!r}.", column=name, row=row)
         return _number(name, why, values, comma)
     if role == "date":
         date = _date(series, why)

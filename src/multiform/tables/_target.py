@@ -33,8 +33,9 @@ def labels_of(series: Any, whole: bool) -> tuple[npt.NDArray[Any], npt.NDArray[n
     if numbers.null_count():
         row = int(np.flatnonzero(present)[int(numbers.is_null().arg_true()[0])])
         raise TableError(
-            f"Column {series.name!r}, row {row + 1}: the label {text[row]!r} is no whole number, as those of the "
-            "training table are."
+            f"the label {text[row]!r} is no whole number, as those of the training table are.",
+            column=str(series.name),
+            row=row,
         )
     return np.array(numbers.to_numpy(), dtype=np.int64), present
 

@@ -283,7 +283,7 @@ def test_frames_with_words_gaps_and_dates():
             return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     pl = pytest.importorskip("polars")
-    same = {name: [None if value is pd.NA else value for value in frame[name].tolist()] for name in frame.columns}
+    same = {name: [None if pd.isna(value) else value for value in frame[name].tolist()] for name in frame.columns}
     for table in (frame, pl.DataFrame(same)):
         page = report(OnKind().fit(frame, y), table, y, baselines=False)
         assert page.figures["accuracy"] == 1

@@ -32,10 +32,10 @@ def test_a_table_of_every_role():
 def test_pandas_polars_and_mappings_are_the_same():
     fitted = model("table")
     expected = fitted.predict_proba(table())
-    frame = table().to_pandas()
+    frame = pd.DataFrame(table().to_dict(as_series=False))
     frame["day"] = pd.to_datetime(frame["day"])
     for form in (
-        table().to_pandas(),
+        pd.DataFrame(table().to_dict(as_series=False)),
         table().lazy(),
         table().to_dict(as_series=False),
         table().select(reversed(table().columns)),
@@ -49,7 +49,7 @@ def test_pandas_polars_and_mappings_are_the_same():
 
 
 def test_trained_on_pandas():
-    frame = table().to_pandas()
+    frame = pd.DataFrame(table().to_dict(as_series=False))
     fitted = TableClassifier(qms()).fit(frame.drop(columns="kind"), frame["kind"])
     assert fitted.target_ is None
     assert [column.role for column in fitted.columns_] == [column.role for column in model("table").columns_]

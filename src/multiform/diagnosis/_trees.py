@@ -28,7 +28,7 @@ N_THRESHOLDS = 4  # of each number
 EG2_WEIGHT = 1.0  # how strongly EG2 minds the price
 EG2_DEPTH, EG2_LEAST = 6, 5
 STREED_DEPTH, STREED_SECONDS = 3, 30
-ERROR_PANELS = 5.0  # what a wrong answer costs in STreeD's sum, in full panels
+ERROR_PANELS = 20.0  # what a wrong answer costs in STreeD's sum, in full panels
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ def questions(encoding: Encoding, columns: Mapping[str, Array], train: Mapping[s
         known, asked = code.filled(train[code.name]), code.filled(columns[code.name])
         if code.values:
             found = [asked == value for value in code.values]
+        elif code.steps:
+            found = [asked > one for one in code.steps]
         else:
             share = np.arange(1, N_THRESHOLDS + 1) / (N_THRESHOLDS + 1)
             found = [asked > one for one in np.unique(np.quantile(known.astype(np.float64), share))]

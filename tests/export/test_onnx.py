@@ -42,7 +42,7 @@ def samples():
     X[:, 2] = X[:, 2] > 0
     X[:, 3] = np.where(X[:, 3] > 3, X[:, 3], 0.0)  # most values equal: two knots coincide
     y = np.where(np.abs(X[:, 4]) < 2, 3, y)  # a stripe, which the enriched columns see
-    X = np.column_stack([X, np.full(len(X), 7.0), 1e4 + X[:, 0] + X[:, 4]])
+    X = np.column_stack([X, np.full(len(X), 7.0), 100 + X[:, 0] + X[:, 4]])
     return X.astype(np.float32), np.array(["north", "east", "south", "west"])[y]
 
 

@@ -14,7 +14,6 @@ from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.export._encodings import encoded
 from multiform.export._graph import Graph, is_double
-from multiform.solvers import to_user_units
 
 __all__ = ["Answer", "answer", "log_scores", "unwrapped"]
 
@@ -92,14 +91,19 @@ def _minus_log(graph: Graph, f: str, tiny: float) -> str:
 
 
 def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
-    """The ensemble's sum over settings and folds of ``-log f`` times the setting's factor: shape (n, m)."""
+    """The ensemble's sum over settings and folds of ``-log f`` times the setting's factor: shape (n, m).
+
+    The ensemble reads scaled columns in single precision, so they are rounded here as there.
+    """
     m = len(model.classes_)
-    columns = encoded(graph, model._encodings, X)
+    centred = graph.node("Sub", encoded(graph, model._encodings, X), graph.constant(model._center[None, :]))
+    scaled = graph.node("Div", centred, graph.constant(model._scale[None, :]))
+    columns = graph.cast(graph.cast(scaled, np.float32), np.float64)
     parts = []
     for kept in model._kept:
         # The separators of all folds are stacked as if they were classes.
-        components, offsets = to_user_units(kept.weights, model._center, model._scale, kept.columns)
-        f = _member_values(graph, columns, components, offsets)
+        read = graph.columns(columns, kept.columns)
+        f = _member_values(graph, read, kept.weights[:, :, :-1], kept.weights[:, :, -1])
         scores = _minus_log(graph, f, float(np.finfo(np.float32).tiny))
         by_fold = graph.node("Reshape", scores, graph.constant([-1, len(kept.weights) // m, m]))
         parts.append(graph.node("Mul", graph.total(by_fold, axis=1), graph.constant(np.float64(kept.factor))))

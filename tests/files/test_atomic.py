@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 
 import pytest
 
@@ -44,6 +45,18 @@ def test_a_link_goes_on_pointing(tmp_path):
         part.write_text("new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_text() == "new"
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path, monkeypatch):
+    def refuse(**settings):
+        raise PermissionError(13, "Permission denied", str(tmp_path / "something.part"))
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with (
+        pytest.raises(PermissionError, match=r"file cannot be written: Permission denied\."),
+        atomic_path(tmp_path / "file"),
+    ):
+        pass
 
 
 def test_what_cannot_be_renamed_over(tmp_path):

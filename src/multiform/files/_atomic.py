@@ -38,7 +38,10 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         return
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}.")
-    handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
+    except OSError as error:
+        raise type(error)(f"{path} cannot be written: {error.strerror}.") from error
     os.close(handle)
     part = Path(name)
     try:

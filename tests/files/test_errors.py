@@ -135,6 +135,12 @@ def test_a_file_made_on_purpose(change, match, content, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("key", ["kind", "versions", "written", "classes", "columns", "training", "notes", "model"])
+def test_a_description_that_lacks_something(key, content, tmp_path):
+    refused(sealed(lambda header, arrays: header.pop(key), content), tmp_path, "is damaged: it")
+    refused(sealed(lambda header, arrays: header.update({key: 1}), content), tmp_path, "is damaged: it")
+
+
 @pytest.mark.parametrize("name", ["components_", "offsets_", "_center", "_scale", "classes_"])
 def test_arrays_that_do_not_fit_never_reach_the_engine(name, content, tmp_path):
     def shorten(header, arrays):

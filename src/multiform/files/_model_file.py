@@ -102,9 +102,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     name = os.fspath(path)
     header, arrays = unpack(_content(path), name)
-    kind = header.get("kind")
-    if header.get("schema") != SCHEMA or not isinstance(header.get("model"), dict) or kind not in _kinds.root_names():
-        raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
+    _check_header(header, name)
+    kind = header["kind"]
     try:
         model = TreeReader(arrays, name).read(header["model"])
     except ModelFileError:
@@ -139,12 +138,35 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     content = _content(path)
     header, arrays = unpack(content, os.fspath(path))
+    _check_header(header, os.fspath(path))
     shown = {key: value for key, value in header.items() if key not in ("schema", "model")}
     return shown | {
         "format": FORMAT_VERSION,
         "bytes": len(content),
         "numbers": int(sum(array.size for array in arrays.values())),
     }
+
+
+def _check_header(header: dict[str, Any], name: str) -> None:
+    """Whether the description is one, so that whoever reads it can rely on its form."""
+    if header.get("schema") != SCHEMA or header.get("kind") not in _kinds.root_names():
+        raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
+    forms = {
+        "versions": dict,
+        "written": str,
+        "classes": list | None,
+        "columns": list | None,
+        "training": dict,
+        "notes": dict,
+        "model": dict,
+    }
+    for key, form in forms.items():
+        if key not in header or not isinstance(header[key], form):
+            raise ModelFileError(f"{name} is damaged: its description has no {key}.")
+    for column in header["columns"] or []:
+        described = isinstance(column, dict) and {"name", "role", "why", "becomes"} <= column.keys()
+        if not (isinstance(column, str) or (described and isinstance(column["becomes"], list))):
+            raise ModelFileError(f"{name} is damaged: its description of a column is wrong.")
 
 
 def _content(path: str | os.PathLike[str]) -> bytes:

@@ -37,7 +37,7 @@ def predictions(onnx_model, X):
 @pytest.fixture(scope="module")
 def samples():
     """Four classes that overlap: columns with many values, few values, two values, and a constant; 10,000 to judge."""
-    X, y = make_blobs(N_TRAIN + 10_000, n_features=5, centers=4, cluster_std=4.0, random_state=0)
+    X, y = make_blobs(2 * N_TRAIN + 10_000, n_features=5, centers=4, cluster_std=4.0, random_state=0)
     X[:, 1] = np.round(X[:, 1] / 4).clip(-2, 2)
     X[:, 2] = X[:, 2] > 0
     X[:, 3] = np.where(X[:, 3] > 3, X[:, 3], 0.0)  # most values equal: two knots coincide
@@ -63,7 +63,8 @@ def fitted(samples):
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["qms", "cv", "loyalty", "triage"])
 def test_same_answers_on_ten_thousand_rows(fitted, samples, name, kind):
-    model, X = fitted[name], samples[0][N_TRAIN:].astype(kind)
+    model, X = fitted[name], samples[0][2 * N_TRAIN :].astype(kind)
+    assert len(X) == 10_000
     found = predictions(to_onnx(model, double=kind is np.float64), X)
     np.testing.assert_array_equal(found["label"], model.predict(X))
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=CLOSE)
@@ -76,6 +77,13 @@ def test_same_answers_on_ten_thousand_rows(fitted, samples, name, kind):
         np.testing.assert_array_equal(found["accepted"], ~model.defer(X))
         np.testing.assert_allclose(found["trust"], model.trust_score(X), atol=CLOSE)
         assert 0 < found["accepted"].mean() < 1
+
+
+def test_samples_on_the_threshold_itself_are_accepted(fitted, samples):
+    """A threshold is the score of a calibration sample; that sample must be accepted there as here."""
+    model, X = fitted["triage"], samples[0][N_TRAIN : 2 * N_TRAIN]
+    assert model.thresholds_[0] in model.trust_score(X)
+    np.testing.assert_array_equal(predictions(to_onnx(model), X)["accepted"], ~model.defer(X))
 
 
 def test_the_ensemble_enriches_columns(fitted):

@@ -222,3 +222,34 @@ def test_damaged_text_gives_a_frame_or_a_sentence(damage, cut, tmp_path_factory)
         assert len(frame) > 0
         assert all(dtype == pl.String for dtype in frame.dtypes)
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("suffix", ["arrow", "csv.gz", "npz"])
+def test_damaged_binary_gives_a_frame_or_a_sentence(suffix, tmp_path):
+    """Bits flipped, pieces missing. (A Parquet file can make polars itself end the process.)"""
+    frame = pl.DataFrame({"n": range(300), "text": [f"row {n}" for n in range(300)]})
+    path = tmp_path / f"table.{suffix}"
+    match suffix:
+        case "arrow":
+            frame.write_ipc(path)
+        case "csv.gz":
+            path.write_bytes(gzip.compress(frame.write_csv().encode()))
+        case "npz":
+            np.savez_compressed(path, X=np.arange(600.0).reshape(300, 2), y=np.arange(300) % 2)
+    content, random, n_refused = path.read_bytes(), np.random.default_rng(0), 0
+    for _ in range(60):
+        changed = bytearray(content)
+        at = int(random.integers(0, len(changed)))
+        if random.random() < 0.5:
+            changed[at] ^= 1 << int(random.integers(0, 8))
+        else:
+            del changed[at : at + int(random.integers(1, 50))]
+        path.write_bytes(changed)
+        try:
+            sentence = ""
+            read(sources([path]))
+        except TableError as error:
+            sentence = str(error)
+            n_refused += 1
+        assert "\n" not in sentence
+    assert n_refused > 10

@@ -11,6 +11,7 @@ import gzip
 import io
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any, NamedTuple
@@ -52,7 +53,7 @@ def delimited_batches(path: str, name: str, separator: str | None) -> Iterator[t
         try:
             for frame, line in _batches(stream, name, separator):
                 yield frame, line, min(1.0, raw.tell() / size) if size else None
-        except (EOFError, gzip.BadGzipFile) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(f"{name} is damaged: {str(error).rstrip('.')}.") from error
 
 
@@ -173,7 +174,7 @@ def _parse(block: bytes, dialect: _Dialect, line: int) -> Any:
     head = dialect.separator.join(plain).encode() + b"\n"
     try:
         frame = pl.read_csv(io.BytesIO(head + block), separator=dialect.separator, infer_schema_length=0)
-    except pl.exceptions.PolarsError:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
         return _parse_slowly(block, dialect, line)
     if frame.columns != plain or frame[plain[-1]].null_count():
         _refuse_short_lines(block, frame, dialect, line)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import glob
 import os
 import sys
-import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -213,7 +212,7 @@ def _whole(source: Source, read_it: Any) -> Any:
     pl = polars()
     try:
         return read_it()
-    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TableError(f"{source.name} cannot be read as {source.format}: {reason.rstrip('.')}.") from error
 
@@ -229,7 +228,7 @@ def _read_npz(source: Source) -> Any:
             stream = io.BytesIO(sys.stdin.buffer.read())
         with np.load(stream, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except Exception as error:  # whatever NumPy and zip say of bytes that are not theirs
         raise TableError(f"{source.name} cannot be read as npz: {str(error).rstrip('.')}.") from error
     names = arrays.pop("feature_names", arrays.pop("columns", None))
     matrix = arrays.pop("X", None)

@@ -180,7 +180,13 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for i, (e, _, fold) in enumerate(members):
             held = np.flatnonzero(folds == fold)
             f = member_values(
-                problem.X[held], weights[i], problem.center, problem.scale, encodings.columns[e], n_jobs=self.n_jobs
+                problem.X[held],
+                weights[i],
+                problem.center,
+                problem.scale,
+                encodings.columns[e],
+                self.n_jobs,
+                self.device,
             )
             unseen[i // n_folds, held] = log_scores(f)
         temperatures = [fit_temperature(scores, target, weight) for scores in unseen]
@@ -245,7 +251,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = np.zeros((X.shape[0], m))
         for kept in self._kept:
             f = member_values(
-                data.rows, kept.weights, data.read_center, data.read_scale, kept.columns, n_jobs=self.n_jobs
+                data.rows, kept.weights, data.read_center, data.read_scale, kept.columns, self.n_jobs, self.device
             )
             scores += kept.factor * log_scores(f).reshape(X.shape[0], -1, m).sum(axis=1)
         return scores

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, solve
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, member_values, solve
 from multiform.testing import (
     SOLVERS,
     STORAGES,
@@ -65,6 +65,18 @@ def test_member_values(emulated, storage):
     check_member_values(GpuEngine(emulated), storage)
 
 
+@pytest.mark.parametrize("n_components", [3, 35])
+def test_member_values_of_some_columns(emulated, n_components):
+    """||A_k x - b_k||^2 with x restricted, also for more rows than one piece of a block."""
+    problem = sample_problem("uint8")
+    columns = np.array([1, 3, 4], dtype=np.int32)
+    weights = np.random.default_rng(0).normal(size=(3, n_components, 4)).astype(np.float32)
+    f = member_values(problem.X, weights, problem.center, problem.scale, columns, device=emulated)
+    x = problem.scaled(np.arange(60))[:, columns].astype(np.float64)
+    residual = np.einsum("kqp,np->nkq", weights[:, :, :-1], x) - weights[:, :, -1]
+    np.testing.assert_allclose(f, (residual**2).sum(axis=2), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("literal", [False, True])
 def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, literal):
     problem = sample_problem("uint8", n_samples=700, n_features=3, n_classes=3)
@@ -108,31 +120,20 @@ def test_streamed_rows_give_the_same_bits(emulated, monkeypatch, solver, storage
     problem = sample_problem(storage, n_samples=120)
     batch = sample_batch(problem)
     whole = solve(replace(problem, device=emulated), batch, SOLVERS[solver])
-    resident = problem.X.shape[0] * 32 * (1 if storage == "uint8" else 4)
-
-    class Crowded(EmulatedDevice):
-        def free_bytes(self):  # X itself does not fit into its share; the members do
-            caller = _calling_function()
-            return resident if caller == "place" else 2**40
-
-    crowded = Crowded()
-    streamed_problem = replace(problem, device=crowded)
+    in_memory = replace(problem, device=emulated)
+    assert not in_memory.device_rows.streamed
+    monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
+    streamed_problem = replace(problem, device=emulated)
     streamed = solve(streamed_problem, batch, SOLVERS[solver])
     assert streamed_problem.device_rows.streamed
-    assert not replace(problem, device=emulated).device_rows.streamed
     for mine, its in zip(streamed.weights, whole.weights, strict=True):
         np.testing.assert_array_equal(mine, its)
     assert streamed.losses == whole.losses
 
 
-def _calling_function():
-    import inspect
-
-    return inspect.stack()[2].function
-
-
+@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_starts_are_those_of_the_cpu(emulated, weighted):
+def test_starts_are_those_of_the_cpu(emulated, monkeypatch, weighted, streamed):
     """Many samples: which ones the class means look at is drawn, and their sums are found on the device."""
     from multiform.solvers.cuda.members import DeviceMembers
 
@@ -141,8 +142,14 @@ def test_starts_are_those_of_the_cpu(emulated, weighted):
     if not weighted:
         batch = replace(batch, sample_weight=None, columns=None, seed=np.array([4, 5, 4], np.uint64))
     members = DeviceMembers(problem, batch, replace(problem, device=emulated).device_rows)
-    for member, start in enumerate(members.unstacked(members.start(problem, batch))):
+    starts = members.start(problem, batch)
+    for member, start in enumerate(members.unstacked(starts)):
         np.testing.assert_allclose(start, batch.initial_weights(problem, member), rtol=1e-5, atol=1e-6)
+    if streamed:
+        monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
+        rows = replace(problem, device=emulated).device_rows
+        assert rows.streamed
+        np.testing.assert_array_equal(DeviceMembers(problem, batch, rows).start(problem, batch), starts)
 
 
 @settings(max_examples=6)

@@ -123,9 +123,6 @@ class DeviceMembers:
             for member, seed in enumerate(batch.seed)
         ]
         first = {key: member for member, key in reversed(list(enumerate(keys)))}
-        if self._rows.streamed:
-            found = {key: batch.initial_weights(problem, member) for key, member in first.items()}
-            return self.stacked([found[key] for key in keys])
         means, generators = _means_on_device(problem, batch, list(first.values()), self._rows)
         whole = np.zeros((len(batch), self.n_classes, self.n_components, self.width), dtype=np.float32)
 
@@ -207,15 +204,20 @@ def _means_on_device(
         share = [weight[part[0]] for weight, part in zip(weights, parts, strict=True) if weight is not None]
     program = Program(device, "means.cu", "Means", rows.stored_bytes, 1)
     means = device.empty((len(members), m, rows.n_features), np.float32)
-    samples = device.upload(np.concatenate([part[0] for part in parts]))
+    samples, values = np.concatenate([part[0] for part in parts]), rows.values
+    if rows.streamed:  # bring just these
+        gathered = np.empty((len(samples), rows.pitch), dtype=rows.host.dtype)
+        rows.gather(samples, gathered)
+        samples, values = np.arange(len(samples), dtype=np.int32), device.upload(gathered)
+    samples_there = device.upload(samples)
     weights_of_samples = None if share is None else device.upload(np.concatenate(share).astype(np.float32))
     first = device.upload(np.stack([part[1] + start for part, start in zip(parts, begin, strict=True)]))
     arguments = program.arguments(
-        rows=rows.values,
+        rows=values,
         pitch=rows.pitch,
         center=rows.center,
         unit=rows.unit,
-        samples=samples,
+        samples=samples_there,
         share=weights_of_samples,
         first=first,
         n_classes=m,

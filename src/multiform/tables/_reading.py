@@ -7,6 +7,7 @@ by whatever stands in the first rows of the next file.
 from __future__ import annotations
 
 import glob
+import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -221,15 +222,12 @@ def _read_npz(source: Source) -> Any:
     """`X` of shape (n, p), with or without `y` and `feature_names`; or arrays of one length, a column each."""
     pl = polars()
     try:
-        stream: Any = sys.stdin.buffer if source.path == STANDARD_INPUT else source.path
-        if source.path == STANDARD_INPUT:
-            import io
-
-            stream = io.BytesIO(sys.stdin.buffer.read())
-        with np.load(stream, allow_pickle=False) as archive:
+        content = sys.stdin.buffer.read() if source.path == STANDARD_INPUT else Path(source.path).read_bytes()
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:  # whatever NumPy and zip say of bytes that are not theirs
-        raise TableError(f"{source.name} cannot be read as npz: {str(error).rstrip('.')}.") from error
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise TableError(f"{source.name} cannot be read as npz: {reason}.") from error
     names = arrays.pop("feature_names", arrays.pop("columns", None))
     matrix = arrays.pop("X", None)
     columns: dict[str, Any] = {}

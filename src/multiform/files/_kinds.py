@@ -37,7 +37,7 @@ class Kind:
         Where this version of multiform has it.
     write : callable
         From an object to its parts; each part is a dict of named values.
-    read : callable
+    build : callable
         From the class and the parts to an object.
     root : bool
         Whether a file may be of it; else it is only a part of one that may.

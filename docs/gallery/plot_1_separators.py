@@ -34,5 +34,5 @@ figure, ax = plt.subplots()
 for label, values in zip(model.classes_, model.member_values(line).T, strict=True):
     ax.semilogy(line[:, 0], values, label=label)
 ax.set(xlabel="flavanoids, at a colour intensity of 5", ylabel="f(x), the smallest decides")
-ax.legend()
+ax.legend(loc="upper center")
 plt.show()

@@ -30,4 +30,5 @@ for start, end, length in zip(X[chosen], nearest.points, radius, strict=True):
     ax.annotate("", end, start, arrowprops={"arrowstyle": "->"})
 ax.set(xlabel="petal length (cm)", ylabel="petal width (cm)", title="Certified radius and nearest change")
 ax.set_aspect("equal")
+ax.get_legend().set_loc("lower right")
 plt.show()

@@ -212,7 +212,9 @@ class SeparatorDisplay:
                     ax.contour(self.xx0, self.xx1, own, levels=[level], colors=[colours[k]], linestyles="dashed")
                 )
         self.samples_ = None if self.samples is None else self._scatter(ax, self.samples, colours)
-        ax.legend(handles=[Patch(color=c, label=str(k)) for c, k in zip(colours, self.classes, strict=True)])
+        # A fixed place: matplotlib warns when its search for the best one takes long.
+        handles = [Patch(color=c, label=str(k)) for c, k in zip(colours, self.classes, strict=True)]
+        ax.legend(handles=handles, loc="upper right")
         ax.set_xlabel(self.feature_names[0])
         ax.set_ylabel(self.feature_names[1])
         self.ax_, self.figure_ = ax, ax.figure

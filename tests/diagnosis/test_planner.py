@@ -48,7 +48,7 @@ def test_theta_is_of_unseen_patients(data):
     """Scrambled labels: in-sample, a nearest neighbour would promise 1; nobody can keep more than a half."""
     X, y, *_ = data
     scrambled = np.random.default_rng(0).permutation(y)
-    planner = DiagnosisPlanner(COSTS, estimator=KNeighborsClassifier(1), tolerance=0.2, random_state=0)
+    planner = DiagnosisPlanner(COSTS, estimator=KNeighborsClassifier(1), level=0.2, random_state=0)
     assert planner.fit(X, scrambled).theta_ < 0.65
 
 
@@ -100,7 +100,7 @@ def test_the_frontier_rises(fitted):
 
 def test_same_seed_same_plan(data, fitted):
     X, y, X_new, _ = data
-    again = clone(fitted).fit(X, y)
+    again = clone(fitted).set_params(level=fitted.level_).fit(X, y)
     assert again.order_ == fitted.order_
     np.testing.assert_array_equal(again.predict_proba(X_new), fitted.predict_proba(X_new))
 
@@ -113,7 +113,7 @@ def test_a_pickled_plan_is_the_same(data, fitted):
 
 def test_frames_of_either_kind(data):
     X, y, X_new, _ = data
-    planner = DiagnosisPlanner(COSTS, random_state=0)
+    planner = DiagnosisPlanner(COSTS, level=0.01, random_state=0)
     names = list(COSTS)
     pandas_frame = pd.DataFrame(X, columns=names)[names[::-1]].assign(nothing="x")
     first = planner.fit(pandas_frame, y).predict(pd.DataFrame(X_new, columns=names))
@@ -129,7 +129,7 @@ def test_words_and_missing_values():
     frame["talk"] = np.select([X[:, 0] < 0.3, X[:, 0] < 0.7], ["well", "so-so"], "bad")
     frame.loc[::7, "talk"] = None
     frame.loc[::5, "blood"] = np.nan
-    planner = DiagnosisPlanner(COSTS, random_state=0).fit(frame, y)
+    planner = DiagnosisPlanner(COSTS, level=0.01, random_state=0).fit(frame, y)
     bought = planner.acquire(frame.assign(talk=None))
     assert np.isfinite(bought.cost).all()
     assert (bought.chance >= 0.5).all()
@@ -143,7 +143,7 @@ def test_words_and_missing_values():
 def test_several_features_of_one_test():
     X, y = patients(300)
     planner = DiagnosisPlanner(
-        {"visit": 5.0, "scan": 100.0}, features={"visit": ["talk", "blood"]}, random_state=0
+        {"visit": 5.0, "scan": 100.0}, features={"visit": ["talk", "blood"]}, level=0.01, random_state=0
     ).fit(pd.DataFrame(X, columns=list(COSTS)), y)
     assert list(planner.feature_names_in_) == ["talk", "blood", "scan"]
     assert planner.order_[0] == "visit"
@@ -155,7 +155,7 @@ def test_several_features_of_one_test():
 
 def test_known_and_required_evidence():
     X, y = patients(300)
-    planner = DiagnosisPlanner(COSTS, known=["talk"], requires={"blood": "scan"}, random_state=0).fit(X, y)
+    planner = DiagnosisPlanner(COSTS, known=["talk"], requires={"blood": "scan"}, level=0.01, random_state=0).fit(X, y)
     assert "talk" not in planner.order_
     assert planner.order_.index("scan") < planner.order_.index("blood")
     assert planner.panel_cost_ == 180
@@ -172,14 +172,13 @@ def test_discounts_change_the_plan():
     assert abs(order.index("scan") - order.index("blood")) == 1
 
 
-def test_theta_given(data):
+def test_theta_given(data, fitted):
     X, y, *_ = data
     low = DiagnosisPlanner(COSTS, theta=0.7, random_state=0).fit(X, y)
-    full = DiagnosisPlanner(COSTS, random_state=0).fit(X, y)
     assert low.theta_ == 0.7
-    assert low.expected_cost_ <= full.expected_cost_
+    assert low.expected_cost_ <= fitted.expected_cost_
     with pytest.warns(ThetaNotReachedWarning, match=r"keeps theta=1.000 .* buys all evidence"):
-        impossible = DiagnosisPlanner(COSTS, theta=1.0, random_state=0).fit(X, y)
+        impossible = DiagnosisPlanner(COSTS, theta=1.0, cv=2, random_state=0).fit(X, y)
     assert impossible.expected_cost_ == pytest.approx(impossible.panel_cost_)
     np.testing.assert_array_equal(impossible.predict(X), impossible.predict_full(X))
 
@@ -187,7 +186,7 @@ def test_theta_given(data):
 @pytest.mark.parametrize("stop", ["calibrated", "loyalty"])
 def test_other_rules(data, stop):
     X, y, X_new, y_new = data
-    planner = DiagnosisPlanner(COSTS, stop=stop, tolerance=0.02, beta=(0.1, 0.4), random_state=0).fit(X, y)
+    planner = DiagnosisPlanner(COSTS, stop=stop, tolerance=0.02, beta=(0.1, 0.4), cv=3, random_state=0).fit(X, y)
     bought = planner.acquire(X_new)
     assert bought.cost_share < 0.95
     assert (bought.answer == y_new).mean() >= (planner.predict_full(X_new) == y_new).mean() - 0.04
@@ -204,7 +203,7 @@ def test_loyalty_stops_the_strong(data):
 
 def test_a_beam_trains_only_what_it_visits(data):
     X, y, X_new, y_new = data
-    planner = DiagnosisPlanner(COSTS, search="beam", beam_width=2, random_state=0).fit(X, y)
+    planner = DiagnosisPlanner(COSTS, search="beam", beam_width=2, cv=3, random_state=0).fit(X, y)
     assert not planner.certificate_.optimal
     assert (planner.predict(X_new) == y_new).mean() > 0.8
 
@@ -222,9 +221,9 @@ def test_sixty_tests():
 
 def test_other_classifiers(data):
     X, y, X_new, y_new = data
-    planner = DiagnosisPlanner(COSTS, estimator=LogisticRegression(), random_state=0).fit(X, y)
+    planner = DiagnosisPlanner(COSTS, estimator=LogisticRegression(), level=0.01, random_state=0).fit(X, y)
     assert (planner.predict(X_new) == y_new).mean() > 0.8
-    own = DiagnosisPlanner(COSTS, estimator=QMSClassifier(3, noise=0.7), random_state=0).fit(X, y)
+    own = DiagnosisPlanner(COSTS, estimator=QMSClassifier(3, noise=0.7), level=0.01, random_state=0).fit(X, y)
     assert own.judge_.models.settings.n_components == 3
     assert own.judge_.models.settings.noise == 0.7
 
@@ -234,7 +233,7 @@ def test_three_classes():
     y = rng.integers(0, 3, 400)
     X = np.column_stack([(y == 0) + rng.normal(0, 0.4, 400), (y == 1) + rng.normal(0, 0.4, 400)])
     labels = np.array(["flu", "cold", "none"])[y]
-    planner = DiagnosisPlanner({"a": 1, "b": 5}, random_state=0).fit(X, labels)
+    planner = DiagnosisPlanner({"a": 1, "b": 5}, level=0.01, random_state=0).fit(X, labels)
     assert set(planner.predict(X)) <= set(labels)
     np.testing.assert_allclose(planner.predict_proba(X).sum(axis=1), 1)
     assert planner.start().observe("a", 1.5).loyalty in ("strong", "normal", "weak")

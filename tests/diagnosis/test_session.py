@@ -19,7 +19,7 @@ NAMES = list(COSTS)
 def planner():
     X, y = patients(300)
     shared = {"lab": {"blood": 15.0, "scan": 60.0}}
-    return DiagnosisPlanner(COSTS, groups=shared, requires={"noise": "talk"}, random_state=0).fit(X, y)
+    return DiagnosisPlanner(COSTS, groups=shared, requires={"noise": "talk"}, level=0.01, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,9 @@ def test_known_evidence_is_asked_for_first_and_is_free(adaptive):
 def test_words_survive_json():
     X, y = patients(300)
     frame = pd.DataFrame({"talk": np.where(X[:, 0] > 0.5, "bad", "well"), "blood": X[:, 1]})
-    planner = DiagnosisPlanner({"talk": 1, "blood": 5}, random_state=0).fit(frame, np.where(y, "ill", "fine"))
+    planner = DiagnosisPlanner({"talk": 1, "blood": 5}, level=0.01, random_state=0).fit(
+        frame, np.where(y, "ill", "fine")
+    )
     session = planner.start().observe("talk", "bad").observe("blood", np.float32(2.0))
     again = DiagnosisSession.from_json(planner, session.to_json())
     assert again.diagnosis == session.diagnosis == "ill"

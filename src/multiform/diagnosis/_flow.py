@@ -66,12 +66,7 @@ def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
     names = [str(one) for one in planner.classes_]
     steps = flow_steps(planner, least_share)
     depth: dict[int, int] = {-1: 0}
-    lines = [
-        f"{'buy':<28} {'price':>9} {'come here':>10}  stop here, as",
-    ]
-    children: dict[int, int] = {}
-    for step in steps:
-        children[step.parent] = children.get(step.parent, 0) + 1
+    lines = [f"{'buy':<28} {'price':>9} {'come here':>10}  stop here, as"]
     for step in steps:
         parted = len(step.diagnoses) < len(names)
         depth[step.node] = depth[step.parent] + parted

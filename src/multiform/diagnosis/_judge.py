@@ -147,11 +147,6 @@ class Judge(OnlyFields):
         [place] = self._remembered([tests])  # first, as it may make the table grow
         return np.asarray(self._unseen.answer[place], dtype=np.int64)
 
-    def unseen_doubt(self, tests: int) -> Doubles:
-        """The doubts about the training patients, remembered."""
-        [place] = self._remembered([tests])
-        return np.asarray(self._unseen.doubt[place], dtype=np.float64)
-
     def log_loss(self, tests: int) -> float:
         """Of the calibrated chances on a set, over unseen patients."""
         chances, target = self.unseen(tests).chances, self.models.records.target

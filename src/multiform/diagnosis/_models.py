@@ -126,8 +126,8 @@ class EvidenceModels(OnlyFields):
 
     Attributes
     ----------
-    records : Records or None
-        What further models are learnt from; None when the records were dropped.
+    records : Records
+        What further models are learnt from.
     settings : Settings
     sets : list of int
     nominal : list

@@ -24,9 +24,10 @@ from multiform.diagnosis._level import FrontierPoint, chosen_level, frontier_poi
 from multiform.diagnosis._models import EvidenceModels, Records, default_settings
 from multiform.diagnosis._plan import Course, Plan, follow
 from multiform.diagnosis._policy import Planning
+from multiform.diagnosis._request import checked_betas, feature_names, tariff_and_features
 from multiform.diagnosis._search import EXACT_UP_TO, Certificate
 from multiform.diagnosis._session import DiagnosisSession
-from multiform.diagnosis._tariff import Tariff, read_costs
+from multiform.diagnosis._tariff import Tariff
 from multiform.inputs import content_folds
 
 __all__ = ["DiagnosisPlanner", "ThetaNotReachedWarning"]
@@ -262,9 +263,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _make(self, X: Any, y: Any) -> MadePlan:
         """Everything that fit finds out, with all models that it trained on the way."""
-        tariff, features = self._tariff_and_features()
-        betas = _betas(self.beta)
-        names = self._feature_names(X, features)
+        tariff, features = tariff_and_features(self.costs, self.groups, self.known, self.requires, self.features)
+        betas = checked_betas(self.beta)
+        names = feature_names(X, features)
         columns = columns_of(X, names)
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
@@ -295,46 +296,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return MadePlan(
             names, classes, target, encoding, planning, theta, full_accuracy, level, plan, certificate, frontier
         )
-
-    def _tariff_and_features(self) -> tuple[Tariff, list[list[str]]]:
-        prices, groups = read_costs(self.costs, self.groups)
-        tariff = Tariff.of(prices, groups, self.known, self.requires)
-        given = self.features or {}
-        for test in given:
-            if test not in tariff.tests:
-                raise ValueError(
-                    f"features of DiagnosisPlanner: no test is named {test!r}; the tests are {list(tariff.tests)}."
-                )
-        features = []
-        for test in tariff.tests:
-            own = given.get(test, [test])
-            features.append([own] if isinstance(own, str) else [str(name) for name in own])
-            if not features[-1]:
-                raise ValueError(f"features[{test!r}] of DiagnosisPlanner is empty; name the columns of the test.")
-        named = [name for own in features for name in own]
-        twice = sorted({name for name in named if named.count(name) > 1})
-        if twice:
-            raise ValueError(f"features of DiagnosisPlanner: {twice} belong to two tests; each to one only.")
-        return tariff, features
-
-    def _feature_names(self, X: Any, features: list[list[str]]) -> list[str]:
-        named = [name for own in features for name in own]
-        if hasattr(X, "columns"):
-            columns = [str(name) for name in X.columns]
-            unknown = [name for name in named if name not in columns]
-            if unknown:
-                raise ValueError(
-                    f"costs of DiagnosisPlanner names {unknown}, which X has no column for; X has {columns}. "
-                    "Name the columns of a test in `features`."
-                )
-            return named
-        shape = np.shape(X)
-        if len(shape) != 2 or shape[1] != len(named):
-            raise ValueError(
-                f"X of DiagnosisPlanner, as an array, must have a column for each of the {len(named)} features that "
-                f"costs and features name, in this order; got the shape {shape}. A data frame may have more columns."
-            )
-        return named
 
     def _is_exact(self, n_tests: int) -> bool:
         if self.search == "exact" and n_tests > EXACT_UP_TO:
@@ -481,13 +442,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.judge_.opinion(held, rows[patients])
 
         return follow(self.plan_, self.tariff_, opinion, self.level_, len(rows), len(self.classes_))
-
-
-def _betas(beta: Any) -> tuple[float, ...]:
-    betas = [beta] if isinstance(beta, Real) else list(beta)
-    if not betas or not all(isinstance(one, Real) and 0 < float(one) < 1 for one in betas):
-        raise ValueError(f"beta of DiagnosisPlanner must hold numbers greater than 0 and less than 1; got {beta!r}.")
-    return tuple(sorted({float(one) for one in betas}))
 
 
 def _auto_folds(n: int) -> int:

@@ -6,7 +6,6 @@ stands; a part gets an order of its own where that is cheaper than going on toge
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,7 +21,6 @@ from multiform.diagnosis._search import (
     Stopped,
     beam_order,
     exact_order,
-    order_cost,
     pack,
     unpack,
 )
@@ -80,7 +78,10 @@ class Planning:
         known = self.tariff.known
         found = self._order(stopped, patients, known)
         if exact:
-            everywhere = stopped(np.arange(1 << len(self.tariff), dtype=np.int64))
+            sets = np.arange(1 << len(self.tariff), dtype=np.int64)
+            reached = sets[sets & known == known]
+            everywhere = np.zeros((len(sets), len(pack(patients))), dtype=np.uint64)
+            everywhere[reached] = stopped(reached)
             found = exact_order(self.tariff, everywhere, pack(patients), known, found, self.time_limit)
         order = completed(self.tariff, found.order, known)
         n_classes = self.judge.models.records.n_classes
@@ -178,13 +179,3 @@ def completed(tariff: Tariff, order: tuple[int, ...], start: int) -> tuple[int, 
         whole.append(t)
         held |= 1 << t
     return tuple(whole)
-
-
-def cost_of(planning: Planning, order: tuple[int, ...], level: float) -> float:
-    """Expected cost of an order for the training patients at a level."""
-    everybody = pack(np.ones(planning.n, dtype=bool))
-    stopped = planning.judge.stopped(level)
-    return order_cost(planning.tariff, order, stopped, everybody, planning.tariff.known) / planning.n
-
-
-PlanMaker = Callable[[float, Bools], Plan]

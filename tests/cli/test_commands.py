@@ -12,6 +12,7 @@ import multiform
 from multiform import QMSClassifier, reproduction
 from multiform.cli import main
 from multiform.cli._app import COMMANDS
+from multiform.reproduction import _run
 from tests.cli.conftest import people
 from tests.datasets.idx_files import write_folder
 
@@ -340,6 +341,8 @@ def once(function):
 def test_reproduce_prints_every_table_beside_ours(tmp_path, call, call_json, monkeypatch):
     write_folder(tmp_path, n_train=100, n_test=60)
     monkeypatch.setattr(reproduction, "reproduce", once(reproduction.reproduce))
+    # The paper's settings on random pixels take long and show nothing.
+    monkeypatch.setattr(_run, "PAPER", {"n_components": 2, "max_iter": 2})
     code, out, _ = call("reproduce", "--data", tmp_path, "--solver", "adam", "--quiet")
     assert code == 0
     assert out.count("Table: ") == 9

@@ -80,7 +80,9 @@ def half_a_predict(folder, tmp_path, output):
     return process, lambda: any(part.stat().st_size > 0 for part in tmp_path.glob(".*.part"))
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_an_interrupted_predict_leaves_the_old_output(number, code, folder, tmp_path):
     output = tmp_path / "answers.csv"
     output.write_text("the old one")

@@ -104,8 +104,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The accuracy to keep. None means that of full evidence, cross-fitted.
     tolerance : float, default=0.005
         How much accuracy the plan may be estimated to lose against theta, one standard error included.
-    beta : float or sequence of float in (0, 1), default=(0.02, 0.05, 0.1, 0.2, 0.4)
-        Weights of a class that is held back: the levels that ``stop="loyalty"`` chooses from.
+    beta : float or sequence of float in (0, 1), default=(0.05, 0.1, 0.15, 0.2, 0.3)
+        Weights of a class that is held back: the levels that ``stop="loyalty"`` chooses from. Every beta trains a model
+        for each class beside the nominal one; with an exact search, give one.
     cv : int or "auto", default="auto"
         Folds of the cross-fitting. "auto": 5; 10 below 200 patients, where a model without a fifth of them would be too
         poor a judge; 3 from 2,000 on.
@@ -137,8 +138,17 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Whether the order is proven optimal on the estimate, or the gap.
     frontier_ : list of FrontierPoint
         Cross-fitted cost and loss at every level that was considered.
+    traffic_ : list of lists
+        Of each node of the plan: the share of the training patients who come to it, and the shares who stop there with
+        each diagnosis. ``stopped_at_once_`` is the share who need no test.
+    remaining_costs_ : list of lists
+        Of each node: what those who come to it with each diagnosis still pay on average.
     classes_ : ndarray of shape (m,)
     tariff_ : Tariff
+    encoding_ : Encoding
+        How features become the columns that the classifiers read.
+    judge_ : Judge
+        The classifiers of the evidence sets, and how far each can be trusted.
     feature_names_in_ : ndarray of shape (p,)
     n_features_in_ : int
 
@@ -204,7 +214,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         level: float | str = "auto",
         theta: float | None = None,
         tolerance: float = 0.005,
-        beta: Any = (0.02, 0.05, 0.1, 0.2, 0.4),
+        beta: Any = (0.05, 0.1, 0.15, 0.2, 0.3),
         cv: int | str = "auto",
         beam_width: int | str = "auto",
         time_limit: float = 60.0,

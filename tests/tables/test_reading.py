@@ -153,6 +153,26 @@ def test_what_is_not_there(tmp_path):
         sources(["-"], "xml")
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a,b\n1,2\n\n3,4\n\n\n", [("1", "2"), ("3", "4")]),
+        ("\n\na,b\r\n1,2\r\n\r\n3,\r\n", [("1", "2"), ("3", None)]),
+        ('a,b\n"1",2\n\n"3\n\n",4\n', [("1", "2"), ("3\n\n", "4")]),
+        ("a,b\n1,2\n,\n", [("1", "2"), (None, None)]),  # a row of gaps is a row
+        ("a\n1\n\n3\n", [("1",), (None,), ("3",)]),  # and so it is with one column
+    ],
+)
+def test_blank_lines_are_no_rows(text, expected, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(text, newline="")
+    assert read(sources([path])).rows() == expected
+
+
+def test_blank_lines_are_counted(tmp_path):
+    assert "line 6, column 'b'" in refusal("a,b\n1,2\n\n\n3,4\n5\n", tmp_path)
+
+
 def test_stray_quotation_marks_are_read_as_they_stand(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text('size,price\n5" pipe,3\n2" tap,4\n7" hose,5\n')

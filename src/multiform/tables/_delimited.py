@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ __all__ = ["delimited_batches"]
 BLOCK_BYTES = 4_000_000
 STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record
+BLANK_LINES = re.compile(rb"(?m)^(?:\r?\n)+")
 SEPARATORS = (",", "\t", ";", "|")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -71,13 +73,32 @@ def _batches(stream: Any, name: str, separator: str | None) -> Iterator[tuple[An
     line += head[:end].count(b"\n")
     rows = 0
     for block in _joined(head[end:], blocks):
-        frame = _parse(block, dialect, line)
-        if len(frame):
-            rows += len(frame)
-            yield frame, line
+        for piece, lines_before in _without_blank_lines(block, dialect):
+            frame = _parse(piece, dialect, line + lines_before)
+            if len(frame):
+                rows += len(frame)
+                yield frame, line + lines_before
         line += block.count(b"\n")
     if not rows:
         raise TableError(f"{name} has a first line and no rows after it.")
+
+
+def _without_blank_lines(block: bytes, dialect: _Dialect) -> Iterator[tuple[bytes, int]]:
+    """The parts of a block between blank lines, and how many lines stand before each: polars would read rows of gaps.
+
+    In a table of one column a blank line is a gap. Where there are quotation marks it may stand inside a cell, and
+    `_parse` sees to it.
+    """
+    if len(dialect.columns) == 1 or b'"' in block:
+        yield block, 0
+        return
+    start = 0
+    for blank in BLANK_LINES.finditer(block):
+        if blank.start() > start:
+            yield block[start : blank.start()], block.count(b"\n", 0, start)
+        start = blank.end()
+    if start < len(block):
+        yield block[start:], block.count(b"\n", 0, start)
 
 
 def _joined(rest: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -168,6 +189,8 @@ def _cells(text: str, separator: str) -> list[str]:
 
 
 def _parse(block: bytes, dialect: _Dialect, line: int) -> Any:
+    if b'"' in block and len(dialect.columns) > 1 and BLANK_LINES.search(block):
+        return _parse_slowly(block, dialect, line)
     pl = polars()
     # Names of our own making, so that nothing in the file's names can matter here.
     plain = [f"c{number}" for number in range(len(dialect.columns))]

@@ -324,6 +324,8 @@ def test_more_refusals(data, fitted):
         fitted.predict(X[:, :2])
     with pytest.raises(ValueError, match=r"lacks the columns \['blood', 'scan', 'noise'\]"):
         fitted.predict(pd.DataFrame({"talk": X[:, 0]}))
+    with pytest.raises(ValueError, match="holds no patient"):
+        fitted.predict(X[:0])
     with pytest.raises(ValueError, match="was a number for every training patient"):
         fitted.predict(pd.DataFrame(X, columns=list(COSTS)).assign(talk="bad"))
     with pytest.raises(ValueError, match="takes no sample_weight in fit"):

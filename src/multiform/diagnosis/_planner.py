@@ -443,6 +443,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"X of DiagnosisPlanner lacks the columns {missing}, which fit has seen.")
         elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
             raise ValueError(f"X of DiagnosisPlanner must have the {len(names)} columns of fit; got {np.shape(X)}.")
+        if not len(X):
+            raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
         return self.encoding_.encode(columns_of(X, names))
 
     def _course(self, X: Any) -> Course:

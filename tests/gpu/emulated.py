@@ -16,6 +16,7 @@ from multiform.solvers.cuda.device import memory_budget
 from multiform.solvers.cuda.sources import source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
+EXTRA = os.environ.get("MULTIFORM_EMULATOR_FLAGS", "").split()  # e.g. -fsanitize=address: see CONTRIBUTING.md
 HEADER = Path(__file__).with_name("emulator.hpp")
 _KERNEL = re.compile(r"^GLOBAL(?: (?:THREADS|RESIDENT)\([\w, ]+\))?(?: CLUSTER\(\w+\))? (\w+)\((\w+) ", re.MULTILINE)
 
@@ -41,7 +42,7 @@ def library(source, defines):
         "}",
     ]
     text = "\n".join(lines)
-    key = hashlib.sha256((text + HEADER.read_text()).encode()).hexdigest()[:16]
+    key = hashlib.sha256((text + HEADER.read_text() + str(EXTRA)).encode()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"multiform-emulated-{os.getuid()}"
     folder.mkdir(exist_ok=True)
     built = folder / f"{key}.so"
@@ -49,7 +50,7 @@ def library(source, defines):
         code = folder / f"{key}-{os.getpid()}.cpp"
         code.write_text(text)
         made = code.with_suffix(".so")
-        command = [COMPILER, "-std=c++20", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-w", "-o", made, code]
+        command = [COMPILER, "-std=c++20", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-w", *EXTRA, "-o", made, code]
         subprocess.run(command, check=True)
         made.replace(built)
         code.unlink()

@@ -1,6 +1,6 @@
-// A GPU of one fiber a thread: runs the kernels' own sources on the CPU, so that their logic is tested where there is no
-// GPU. Threads of a cluster take turns at barriers and at exchanges within a warp; nothing runs at the same time, and a
-// read outside of an array is one for the address sanitizer.
+// A GPU of one fiber a thread: runs the kernels' own sources on the CPU, so that their logic is tested where there is
+// no GPU. Threads of a cluster take turns at barriers and at exchanges within a warp; nothing runs at the same time,
+// and a read outside of an array is one for the address sanitizer.
 #pragma once
 
 #include <setjmp.h>
@@ -151,7 +151,8 @@ inline int run(unsigned grid[3], unsigned threads, unsigned blocks_of_cluster, s
                     Block& block = *group.blocks.back();
                     block.index = {x + b, y, z};
                     block.memory.assign(shared_bytes + 16, 0xAB);  // poison
-                    block.shared = block.memory.data() + (16 - reinterpret_cast<uintptr_t>(block.memory.data()) % 16) % 16;
+                    block.shared =
+                        block.memory.data() + (16 - reinterpret_cast<uintptr_t>(block.memory.data()) % 16) % 16;
                     block.barrier.expected = static_cast<int>(threads);
                     block.warps.resize(threads / 32);
                     for (auto& warp : block.warps) warp.barrier.expected = 32;

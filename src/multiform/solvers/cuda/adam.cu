@@ -34,20 +34,20 @@ struct Adam {
     int* pending;    // (B, n)
     int* visited;    // (B,) samples of this pass
     int64 batch_size;
-    int64 capacity;      // rows of a batch at most
-    int64 streamed;      // rows that stand ready for each member; 0: X is all there
-    int64* clock;        // pass, batch
-    int64* steps;        // (B,) Adam's, before this pass
-    float* residual;     // (B, capacity, m, q)
-    float* squares;      // (B, pieces, capacity, m)
-    int* n_listed;       // (B, m) samples of the batch with a slope by f_k
-    int* listed;         // (B, m, capacity) which they are
-    int* listed_row;     // (B, m, capacity) where X has them
-    float* listed_slope; // (B, m, capacity)
-    float* scaled;       // (B, m, capacity, pieces * kPiece) 2 slope R_k
-    double* slope_sum;   // (B, m)
-    double* norms;       // (B, m, pieces * column tiles) of ||A_k||^2
-    float* rate;         // (B, most_batches) of each step of the pass
+    int64 capacity;       // rows of a batch at most
+    int64 streamed;       // rows that stand ready for each member; 0: X is all there
+    int64* clock;         // pass, batch
+    int64* steps;         // (B,) Adam's, before this pass
+    float* residual;      // (B, capacity, m, q)
+    float* squares;       // (B, pieces, capacity, m)
+    int* n_listed;        // (B, m) samples of the batch with a slope by f_k
+    int* listed;          // (B, m, capacity) which they are
+    int* listed_row;      // (B, m, capacity) where X has them
+    float* listed_slope;  // (B, m, capacity)
+    float* scaled;        // (B, m, capacity, pieces * kPiece) 2 slope R_k
+    double* slope_sum;    // (B, m)
+    double* norms;        // (B, m, pieces * column tiles) of ||A_k||^2
+    float* rate;          // (B, most_batches) of each step of the pass
     int64 most_batches;
     double* pass_sums;   // (B, 2) loss and weight
     const float* noise;  // (B,) sigma^2
@@ -90,8 +90,8 @@ DEVICE int64 row_of_position(const Adam& a, int member, const Batch& batch, int6
 
 // Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
 DEVICE float rate_of_step(const Adam& a, int member, int64 pass, int64 batch, int64 n_batches, int64 steps) {
-    const double progress = smaller(1.0, (static_cast<double>(pass) + static_cast<double>(batch) / n_batches) /
-                                             static_cast<double>(a.n_passes));
+    const double progress = smaller(
+        1.0, (static_cast<double>(pass) + static_cast<double>(batch) / n_batches) / static_cast<double>(a.n_passes));
     const double fade = a.final_rate + (1.0 - a.final_rate) * 0.5 * (1.0 + cos(3.141592653589793 * progress));
     const double t = static_cast<double>(steps + batch + 1);
     const double correction =
@@ -153,9 +153,7 @@ GLOBAL RESIDENT(256, 2) adam_forward(Adam a, int64 step) {
     const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
     residual_tile(
         rows,
-        [&](int i) {
-            return first + i < n ? row_of_position(a, member, batch, batch.begin + first + i) : int64(-1);
-        },
+        [&](int i) { return first + i < n ? row_of_position(a, member, batch, batch.begin + first + i) : int64(-1); },
         a.weights + ((member * m + k) * q + piece * kPiece) * a.width,
         static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece)), static_cast<int>(a.width),
         reinterpret_cast<float*>(shared_memory),
@@ -315,7 +313,8 @@ GLOBAL RESIDENT(kUpdateThreads, 4) adam_update(Adam a, int64 step) {
             const int r = 8 * tile + 2 * slot + i;
             if (r >= n_rows_of_a || !in_width) continue;
             const int64 place = ((member * m + k) * q + piece * kPiece + r) * a.width + column;
-            Four weight = *reinterpret_cast<Four*>(a.weights + place), first = *reinterpret_cast<Four*>(a.first + place);
+            Four weight = *reinterpret_cast<Four*>(a.weights + place),
+                 first = *reinterpret_cast<Four*>(a.first + place);
             Four second = *reinterpret_cast<Four*>(a.second + place);
             const float gradients[4] = {sums[0][tile][i], sums[0][tile][i + 2], sums[1][tile][i], sums[1][tile][i + 2]};
             for (int c = 0; c < 4; ++c) {
@@ -334,7 +333,6 @@ GLOBAL RESIDENT(kUpdateThreads, 4) adam_update(Adam a, int64 step) {
     if (a.noise[member] > 0) {
         norm = sum_of_block(norm, scratch);
         const int n_parts = pieces * column_tiles_of(a);
-        if (threadIdx.x == 0)
-            a.norms[(member * m + k) * n_parts + piece * column_tiles_of(a) + blockIdx.x] = norm;
+        if (threadIdx.x == 0) a.norms[(member * m + k) * n_parts + piece * column_tiles_of(a) + blockIdx.x] = norm;
     }
 }

@@ -231,10 +231,10 @@ DEVICE int choose_samples(int n, Eligible eligible, Active active, float revisit
     return count;
 }
 
-// The shuffle of Fisher and Yates: i runs from n down to 2 and swaps items[i - 1] with items[below(i)]. A step waits only
-// for earlier ones that touch the same two places; all others go at the same time (deterministic reservations: Shun,
-// Gu, Blelloch, Fineman, Gibbons 2015), about log n rounds. The result is the sequential one.
-// `holder` and `pending` have n places.
+// The shuffle of Fisher and Yates: i runs from n down to 2 and swaps items[i - 1] with items[below(i)]. A step waits
+// only for earlier ones that touch the same two places; all others go at the same time (deterministic reservations:
+// Shun, Gu, Blelloch, Fineman, Gibbons 2015), about log n rounds. The result is the sequential one. `holder` and
+// `pending` have n places.
 DEVICE void shuffle_items(int* items, int n, uint64 seed, uint64& drawn, uint64* holder, int* pending) {
     const int threads = blockDim.x;
     for (int i = threadIdx.x; i < n; i += threads) holder[i] = 0;
@@ -270,8 +270,8 @@ DEVICE void shuffle_items(int* items, int n, uint64 seed, uint64& drawn, uint64*
 
 // ------------------------------------------------------------------------------------------- the rows of X
 
-// X with rows of `pitch` values. x = (stored - center) * unit; column p is 0 everywhere with center 1 and unit 1, so that
-// it reads as -1: its weight is the offset b. Column p + 1 reads as 0.
+// X with rows of `pitch` values. x = (stored - center) * unit; column p is 0 everywhere with center 1 and unit 1, so
+// that it reads as -1: its weight is the offset b. Column p + 1 reads as 0.
 struct Rows {
     const stored_t* values;
     int64 pitch;
@@ -336,8 +336,8 @@ DEVICE void multiply(float* c, const float* a, const float* b) {
     multiply_tile(c, a_high, b_high);
 }
 
-constexpr int kRowsTile = 32;        // samples of a block
-constexpr int kPiece = 8 * TILES;    // rows of A_k that a block works on
+constexpr int kRowsTile = 32;      // samples of a block
+constexpr int kPiece = 8 * TILES;  // rows of A_k that a block works on
 
 // R = A_k x - b_k for 32 samples and one piece of A_k's rows, and the sum of its squares.
 // Warps share the columns out; their parts are added in the order of the warps.
@@ -345,8 +345,8 @@ constexpr int kPiece = 8 * TILES;    // rows of A_k that a block works on
 //   keep(i, r, R), keep_square(i, sum): what becomes of the results
 //   parts: warps * 32 * kPiece floats of shared memory
 template <typename RowOf, typename Keep, typename KeepSquare>
-DEVICE void residual_tile(const Rows& rows, RowOf row_of, const float* weights, int n_rows_of_a, int width, float* parts,
-                          Keep keep, KeepSquare keep_square) {
+DEVICE void residual_tile(const Rows& rows, RowOf row_of, const float* weights, int n_rows_of_a, int width,
+                          float* parts, Keep keep, KeepSquare keep_square) {
     const int group = lane_of_thread() >> 2, slot = lane_of_thread() & 3;
     float sums[2][TILES][4] = {};
     int64 row[4];

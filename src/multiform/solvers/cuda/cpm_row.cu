@@ -1,17 +1,17 @@
 // One row of every A_k, coordinate by coordinate: the coordinate perturbation method's moves (paper, 2.3).
 //
-// A group of up to eight blocks of one thread-block cluster (one block before compute capability 9.0) has one separator;
-// the other blocks of the cluster have others. Each thread keeps its samples in registers. At a coordinate, both nearby
-// points are tried on all samples at once; each warp sends its sums to all blocks of its group, and whoever has received
-// all of them adds them in the same order and comes to the same decision: one barrier a coordinate.
+// A group of up to eight blocks of one thread-block cluster (one block before compute capability 9.0) has one
+// separator; the other blocks of the cluster have others. Each thread keeps its samples in registers. At a coordinate,
+// both nearby points are tried on all samples at once; each warp sends its sums to all blocks of its group, and whoever
+// has received all of them adds them in the same order and comes to the same decision: one barrier a coordinate.
 //
 //   SLOTS    samples of a thread that stand in registers; 0: in memory, any number of them
 //   FROZEN   1: the own class's terms are one multiplication for the length of a row; 0: exact
 #include "common.cuh"
 
 struct Row {
-    float* weights;      // (B, m, q, width)
-    float* steps;        // (B, m, q, width)
+    float* weights;  // (B, m, q, width)
+    float* steps;    // (B, m, q, width)
     const float* center;
     const float* unit;
     const int* columns;
@@ -36,7 +36,7 @@ struct Row {
     const float* residual;  // (B, capacity, m, q), as the sweep began; a row moves only in its own turn
     float* f;               // two sides that take turns: what the others see, and what comes out
     float* f_next;
-    float* memory;          // (lanes, 6), for SLOTS == 0
+    float* memory;           // (lanes, 6), for SLOTS == 0
     const int* block_set;    // which separator a block has, -1: none
     const int* block_rank;   // its number in the group
     const int* block_group;  // blocks of the group
@@ -45,7 +45,7 @@ struct Row {
     float alpha;
     float grow;
     float shrink;
-    float smallest;         // in units of 1 / sqrt(features)
+    float smallest;  // in units of 1 / sqrt(features)
     float largest;
     float largest_offset;
 };
@@ -61,15 +61,15 @@ struct Lane {
 
 // What a move of one coordinate needs to know, found for many of them at once.
 struct alignas(16) Coordinate {
-    float center, d;                // of the stored values; the step in their units
-    float lift_up, lift_down;       // what a move adds to sigma^2 ||A_k||^2; frozen: to the loss by way of it
+    float center, d;           // of the stored values; the step in their units
+    float lift_up, lift_down;  // what a move adds to sigma^2 ||A_k||^2; frozen: to the loss by way of it
     float weight, step;
     float energy_up, energy_down;
 };
 
 constexpr int kStays = 0, kUp = 1, kDown = 2;  // what was decided
-constexpr int kAhead = 4;         // columns on their way to shared memory
-constexpr int kCoordinates = 512; // whose weights stand in shared memory
+constexpr int kAhead = 4;                      // columns on their way to shared memory
+constexpr int kCoordinates = 512;              // whose weights stand in shared memory
 constexpr int kSlots = SLOTS > 0 ? SLOTS : 1;
 #if FROZEN
 using Sum = float;

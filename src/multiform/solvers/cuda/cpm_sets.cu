@@ -1,5 +1,6 @@
-// The coordinate perturbation method (paper, 2.3), before the moves: which samples a sweep looks at, which of their pairs
-// take part, and the columns of X for each separator. Settings and order of the samples are those of core/cpm.cpp.
+// The coordinate perturbation method (paper, 2.3), before the moves: which samples a sweep looks at, which of their
+// pairs take part, and the columns of X for each separator. Settings and order of the samples are those of
+// core/cpm.cpp.
 #include "common.cuh"
 
 struct Sets {
@@ -22,8 +23,8 @@ struct Sets {
     const float* noise;
     const int* selected;  // (B,) features of each member
     uint64* drawn;
-    uint8* active;        // (B, n)
-    int* order;           // (B, n)
+    uint8* active;  // (B, n)
+    int* order;     // (B, n)
     uint64* holder;
     int* pending;
     int* ordered;         // (B,) samples in `order`
@@ -31,17 +32,17 @@ struct Sets {
     const float* values;  // (B, look, m) of the positions looked at
     int64 first;          // the first of them
     int64 look;
-    int64 most;           // entries of this sweep, over all classes; negative: all
-    int64* entries;       // (B,) so far
-    double* sums;         // (B, 2) loss and weight of the samples looked at
-    int* n_kept;          // (B,)
-    int* kept;            // (B, capacity) samples
-    float* f;             // (B, capacity, m); kLeftOut where a pair sits out
+    int64 most;      // entries of this sweep, over all classes; negative: all
+    int64* entries;  // (B,) so far
+    double* sums;    // (B, 2) loss and weight of the samples looked at
+    int* n_kept;     // (B,)
+    int* kept;       // (B, capacity) samples
+    float* f;        // (B, capacity, m); kLeftOut where a pair sits out
     float* f_next;
     int64 capacity;
-    int* places;          // (B, m, capacity) of `kept`: own samples, then the others
-    int* n_own;           // (B, m)
-    int* n_set;           // (B, m)
+    int* places;              // (B, m, capacity) of `kept`: own samples, then the others
+    int* n_own;               // (B, m)
+    int* n_set;               // (B, m)
     const int64* lane_start;  // (B * m,) first lane of each set, over all sets
     stored_t* lanes;          // column by column, (features + 1, lanes) of each set
     const int64* lanes_at;    // (B * m,) where a set's columns begin

@@ -6,12 +6,12 @@ struct Means {
     int64 pitch;
     const float* center;
     const float* unit;
-    const int* samples;   // class by class, member by member
-    const float* share;   // their weights, or null
-    const int64* first;   // (B, m + 1) where a class begins in `samples`
+    const int* samples;  // class by class, member by member
+    const float* share;  // their weights, or null
+    const int64* first;  // (B, m + 1) where a class begins in `samples`
     int64 n_classes;
     int64 n_features;
-    float* means;         // (B, m, p)
+    float* means;  // (B, m, p)
 };
 
 GLOBAL THREADS(128) class_means(Means a) {

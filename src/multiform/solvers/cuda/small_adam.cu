@@ -44,7 +44,8 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
     const int member = blockIdx.x, n = static_cast<int>(a.n_samples), threads = blockDim.x, thread = threadIdx.x;
     const int m = static_cast<int>(a.n_classes), q = static_cast<int>(a.n_components), outputs = m * q;
     const int n_features = a.selected[member], stride = (n_features + 1) | 1;  // odd: no two rows in one bank
-    const int capacity = static_cast<int>(a.capacity), most_batches = static_cast<int>((n + a.batch_size - 1) / a.batch_size);
+    const int capacity = static_cast<int>(a.capacity),
+              most_batches = static_cast<int>((n + a.batch_size - 1) / a.batch_size);
     const int width = n_features + 1;
 
     double* scratch = reinterpret_cast<double*>(shared_memory);
@@ -107,7 +108,8 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
 
     for (int64 pass = pass_begin; pass < pass_end; ++pass) {
         const int visited = choose_samples(
-            n, [&](int i) { return (sample_weight == nullptr || sample_weight[i] > 0) && class_weight[a.target[i]] > 0; },
+            n,
+            [&](int i) { return (sample_weight == nullptr || sample_weight[i] > 0) && class_weight[a.target[i]] > 0; },
             [&](int i) { return active[i] != 0; }, a.revisit, true, a.seed[member], drawn, order, counts);
         shuffle_items(order, visited, a.seed[member], drawn, holder, pending);
         const int n_batches = static_cast<int>((visited + a.batch_size - 1) / a.batch_size);

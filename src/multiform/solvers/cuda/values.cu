@@ -11,16 +11,16 @@ struct Values {
     int64 n_classes;
     int64 n_components;
     int64 width;
-    const int* order;      // (B, order_stride) rows by position; null: the position is the row
+    const int* order;  // (B, order_stride) rows by position; null: the position is the row
     int64 order_stride;
-    const int* count;      // (B,) positions that there are; null: all
-    int64 first;           // positions first, ..., first + n - 1
+    const int* count;  // (B,) positions that there are; null: all
+    int64 first;       // positions first, ..., first + n - 1
     int64 n;
-    int64 ready;           // rows that stand ready for each member, from `first` on; 0: X is all there
-    float* residual;       // (B, n, m, q), or null
-    float* squares;        // (B, pieces, n, m)
-    float* values;         // (B, n, m)
-    const float* energy;   // (B, m), or null
+    int64 ready;          // rows that stand ready for each member, from `first` on; 0: X is all there
+    float* residual;      // (B, n, m, q), or null
+    float* squares;       // (B, pieces, n, m)
+    float* values;        // (B, n, m)
+    const float* energy;  // (B, m), or null
 };
 
 DEVICE int64 row_of_position(const Values& v, int member, int64 position) {
@@ -53,7 +53,8 @@ GLOBAL THREADS(256) member_squares(Values v) {
         });
 }
 
-// As above in double precision, one (sample, class) a thread: for the literal method, whose moves hang on small changes.
+// As above in double precision, one (sample, class) a thread: for the literal method, whose moves hang on small
+// changes.
 GLOBAL THREADS(256) member_squares_exact(Values v) {
     const int64 m = v.n_classes, q = v.n_components, pieces = (q + kPiece - 1) / kPiece;
     const int member = blockIdx.z;
@@ -86,6 +87,5 @@ GLOBAL THREADS(256) member_values(Values v) {
     if (at >= positions_of(v, member) * m) return;
     float sum = 0;
     for (int64 piece = 0; piece < pieces; ++piece) sum += v.squares[(member * pieces + piece) * v.n * m + at];
-    v.values[member * v.n * m + at] =
-        v.energy == nullptr ? sum : larger(sum + v.energy[member * m + at % m], kTiny);
+    v.values[member * v.n * m + at] = v.energy == nullptr ? sum : larger(sum + v.energy[member * m + at % m], kTiny);
 }

@@ -16,7 +16,7 @@ from multiform.solvers.cuda.device import memory_budget
 from multiform.solvers.cuda.sources import source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
-EXTRA = os.environ.get("MULTIFORM_EMULATOR_FLAGS", "").split()  # e.g. -fsanitize=address: see CONTRIBUTING.md
+EXTRA = os.environ.get("MULTIFORM_EMULATOR_FLAGS", "").split()  # e.g. -fsanitize=address: see docs/gpu.md
 HEADER = Path(__file__).with_name("emulator.hpp")
 _KERNEL = re.compile(r"^GLOBAL(?: (?:THREADS|RESIDENT)\([\w, ]+\))?(?: CLUSTER\(\w+\))? (\w+)\((\w+) ", re.MULTILINE)
 
@@ -50,8 +50,8 @@ def library(source, defines):
         code = folder / f"{key}-{os.getpid()}.cpp"
         code.write_text(text)
         made = code.with_suffix(".so")
-        command = [COMPILER, "-std=c++20", "-O2", "-shared", "-fPIC", "-ffp-contract=off", "-w", *EXTRA, "-o", made, code]
-        subprocess.run(command, check=True)
+        options = ["-std=c++20", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-w", *EXTRA]
+        subprocess.run([COMPILER, *options, "-o", made, code], check=True)
         made.replace(built)
         code.unlink()
     return ctypes.CDLL(str(built))

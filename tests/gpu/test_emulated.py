@@ -90,6 +90,7 @@ def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, literal
         np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("literal", [False, True])
 def test_sets_too_large_for_registers_stand_in_memory(emulated, monkeypatch, literal):
     monkeypatch.setattr("multiform.solvers.cuda.cpm.SHAPES", [(4, 64)])
@@ -103,11 +104,13 @@ def test_sets_too_large_for_registers_stand_in_memory(emulated, monkeypatch, lit
     assert (ours.tried, ours.accepted) == (theirs.tried, theirs.accepted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_a_batch_is_its_singles(emulated, solver):
     check_batch_equals_singles(GpuEngine(emulated), solver)
 
 
+@pytest.mark.slow
 def test_literal_cpm_descends(emulated):
     check_literal_cpm_descends(GpuEngine(emulated), "uint8", n_sweeps=2)
 
@@ -152,6 +155,7 @@ def test_starts_are_those_of_the_cpu(emulated, monkeypatch, weighted, streamed):
         np.testing.assert_array_equal(DeviceMembers(problem, batch, rows).start(problem, batch), starts)
 
 
+@pytest.mark.slow
 @settings(max_examples=6)
 @given(
     n_samples=st.integers(1, 40),

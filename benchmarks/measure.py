@@ -31,15 +31,25 @@ def timed(function: Callable[[], Result]) -> tuple[Result, float]:
     return result, time.perf_counter() - start
 
 
-def interleaved_medians(functions: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1) -> dict[str, float]:
+def interleaved_medians(
+    functions: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1, settled: bool = False
+) -> dict[str, float]:
     """Median wall time of each function, in rounds over all of them.
 
-    A machine that slows down for a while then slows every function, so their ratios stay honest.
+    A machine that slows down for a while then slows every function, so their ratios stay honest. With ``settled`` a
+    function first runs unmeasured for half a second: BLAS threads that the one before left spinning sleep by then.
     """
     for _ in range(warmup):
         for function in functions.values():
             function()
-    rounds = [{name: seconds(function) for name, function in functions.items()} for _ in range(repeats)]
+
+    def once(function: Callable[[], Any]) -> float:
+        began = time.perf_counter()
+        while settled and time.perf_counter() - began < 0.5:
+            function()
+        return seconds(function)
+
+    rounds = [{name: once(function) for name, function in functions.items()} for _ in range(repeats)]
     return {name: statistics.median(one[name] for one in rounds) for name in functions}
 
 

@@ -176,7 +176,7 @@ void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double second
 
 void member_values(const RowsView& view, Array<const float, 3> weights, std::optional<Array<const int32_t, 1>> columns,
                    nb::capsule capsule, int n_threads, Array<float, 2> out) {
-    constexpr int64_t kTileRows = 256;
+    constexpr int64_t kTileRows = 512;
     const Sgemm sgemm = sgemm_of(capsule);
     const Rows& rows = view.rows;
     const int64_t m = static_cast<int64_t>(weights.shape(0)), q = static_cast<int64_t>(weights.shape(1));

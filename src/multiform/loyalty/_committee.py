@@ -80,7 +80,9 @@ class Committee:
 def _answer(model: Any, X: Any, classes: Array) -> tuple[npt.NDArray[np.intp], Array]:
     """Predicted class indices, and a score for each class that is higher for a likelier one: shapes (n,), (n, m)."""
     if isinstance(model, QMSClassifier):  # X has been checked: once is enough for 2m + 1 models
-        f = member_values_in_user_units(X, model.components_, model.offsets_, model._center, model._scale, model.n_jobs, model.device)
+        f = member_values_in_user_units(
+            X, model.components_, model.offsets_, model._center, model._scale, model.n_jobs, model.device
+        )
         return f.argmin(axis=1), log_scores(f)
     known = np.searchsorted(classes, model.classes_)
     labels = np.asarray(model.predict(X))

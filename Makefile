@@ -12,7 +12,7 @@ BIN := .venv/bin
 OLDEST := .venv-oldest/bin
 SANITIZED := build/sanitize
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so' ! -path '*/__pycache__/*')
-CORE := $(wildcard src/multiform/core/*)
+CORE := $(wildcard src/multiform/core/* src/multiform/solvers/cuda/*.cu*) tests/gpu/emulator.hpp
 PYTEST := python -m pytest -q -n $(JOBS)
 
 .PHONY: help demo docs test test-all test-oldest test-gpu lint format stubs sanitize clean

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from multiform import QMSClassifier, QMSClassifierCV
+from multiform import DiagnosisPlanner, QMSClassifier, QMSClassifierCV
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.solvers.cuda import device as cuda_device
 from multiform.solvers.cuda.sources import argument_layout, source_text
@@ -138,6 +138,20 @@ def test_estimators_reach_the_device(emulated, monkeypatch, digits):
         inner = getattr(model, "estimator", model)
         on_cpu = model.set_params(**{"device" if inner is model else "estimator__device": "cpu"}).fit(X, y)
         np.testing.assert_allclose(on_gpu, on_cpu.predict_proba(X), atol=2e-3)
+
+
+def test_plans_are_trained_on_the_device(emulated, monkeypatch, digits):
+    monkeypatch.setattr("multiform.solvers.cuda.open_device", lambda name: emulated)
+    X, y = digits[0][:80, [20, 26, 36]], digits[1][:80] % 2
+    costs = {f"x{column}": 1.0 + column for column in range(3)}
+    answers = {}
+    for device in ("cuda", "cpu"):
+        emulated.launches.clear()
+        qms = QMSClassifier(max_iter=2, device=device)
+        planner = DiagnosisPlanner(costs, estimator=qms, cv=2, level=0.2, random_state=0).fit(X, y)
+        assert ("small_adam" in emulated.launches) == (device == "cuda")
+        answers[device] = planner.predict_full(X)
+    assert np.mean(answers["cuda"] == answers["cpu"]) > 0.95
 
 
 def test_partial_fit_goes_on_from_its_moments(emulated, monkeypatch, digits):

@@ -109,6 +109,7 @@ class Settings:
     betas: tuple[float, ...]
     seed: int
     n_jobs: int | None
+    device: str = "cpu"  # where sets are trained; what they say of a few hundred patients is quicker on the CPU
 
     @property
     def solver(self) -> AdamSolver:
@@ -226,9 +227,9 @@ class EvidenceModels(OnlyFields):
             start=start,
         )
         solver = settings.solver if starts is None else settings.altered_solver
+        problem = replace(records.problem, device=settings.device)
         weights = [
-            with_noise_row(one, settings.noise)
-            for one in solve(records.problem, batch, solver, n_jobs=settings.n_jobs).weights
+            with_noise_row(one, settings.noise) for one in solve(problem, batch, solver, n_jobs=settings.n_jobs).weights
         ]
         stacked = [np.concatenate(weights[i : i + n_folds]) for i in range(0, members, n_folds)]
         return [stacked[i : i + n_factors] for i in range(0, len(stacked), n_factors)]
@@ -355,6 +356,7 @@ def default_settings(
             noise=float(estimator.noise),
             alpha=float(estimator.alpha),
             learning_rate=float(estimator.learning_rate),
+            device=estimator.device,
         )
     if estimator is not None:
         return settings

@@ -11,8 +11,10 @@ from sklearn.preprocessing import StandardScaler
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.diagnosis import DiagnosisPlanner
+from multiform.images import ImagePatches
 
 QUESTIONS = (
+    "transform",
     "predict",
     "predict_proba",
     "decision_function",
@@ -88,6 +90,8 @@ def _model(name):
     if name == "triage, pipeline":
         pipeline = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         return TriageClassifier(pipeline, target_accuracy=0.7, cv=StratifiedKFold(3), random_state=0).fit(X, y)
+    if name == "patches":
+        return ImagePatches((2, 2), n_filters=3, patch_size=2, grid=1, random_state=0).fit(X)
     if name == "plan":
         costs = {"sepal": 1, "petal": 3, "width": 10}
         groups = {"tape": {"sepal": 0.5, "petal": 2.0}}
@@ -111,6 +115,7 @@ NAMES = (
     "loyalty, logistic regression",
     "triage",
     "triage, pipeline",
+    "patches",
     "plan",
     "table",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["column", "loyalty", "planner", "qms", "qms_cv", "table", "triage"]
+__all__ = ["column", "loyalty", "patches", "planner", "qms", "qms_cv", "table", "triage"]
 
 
 def _require(condition: Any, what: str) -> None:
@@ -61,6 +61,18 @@ def qms(model: Any) -> None:
     for first, second, _ in getattr(model, "_moments", None) or []:
         _array(first, (m, model._n_trained, p + 1), "f", "_moments")
         _array(second, (m, model._n_trained, p + 1), "f", "_moments")
+
+
+def patches(model: Any) -> None:
+    """filters_ (patch_size² x channels, n_filters) for images that have the features' number of pixels."""
+    shape = model.image_shape_
+    whole = isinstance(shape, tuple) and len(shape) == 3 and all(isinstance(n, int) and n > 0 for n in shape)
+    _require(whole and int(np.prod(shape)) == _features(model), "image_shape_ is wrong")
+    _require(model._checked_shape(model.n_features_in_) == shape, "image_shape_ is not what the parameters say")
+    area = model.patch_size**2 * shape[2]
+    filters = _array(model.filters_, (area, model.n_filters), "f", "filters_")
+    _require(filters.dtype == np.float32 and np.isfinite(filters).all(), "filters_ is not finite")
+    _positive(model.contrast_, "contrast_")
 
 
 def qms_cv(model: Any) -> None:

@@ -178,6 +178,7 @@ def _table() -> dict[str, Kind]:
         ),
         _record("_KeptSetting", "multiform.classifier_cv", ("columns", "factor", "weights")),
         Kind("Encodings", "multiform.encodings", _sklearn.write_encodings, _sklearn.build_encodings),
+        _estimator("ImagePatches", "multiform.images", (), _checks.patches),
         _estimator("LoyaltyClassifier", "multiform.loyalty", ("_committee", "_chance"), _checks.loyalty),
         _record("LoyaltyTable", "multiform.metrics"),
         _record("Committee", "multiform.loyalty._committee"),

@@ -34,7 +34,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
     ----------
     model : estimator of multiform
         :class:`QMSClassifier`, :class:`QMSClassifierCV`, :class:`LoyaltyClassifier`, :class:`TriageClassifier`,
-        :class:`DiagnosisPlanner` or :class:`~multiform.tables.TableClassifier`.
+        :class:`DiagnosisPlanner`, :class:`~multiform.tables.TableClassifier` or
+        :class:`~multiform.images.ImagePatches`.
     path : path
         Of the file; ``.mfm`` by custom.
     notes : mapping of str to plain values, default=None

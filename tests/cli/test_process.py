@@ -70,6 +70,15 @@ def test_a_reader_that_has_had_enough_is_no_error(folder, tmp_path):
         assert process.stderr.read() == b""
 
 
+def code_after(process, number):
+    """The exit code after a signal; sent again after a while, as a person would, since polars may swallow a Ctrl-C."""
+    for _ in range(12):
+        process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=5)
+    raise AssertionError("the process does not heed the signal")
+
+
 def half_a_predict(folder, tmp_path, output):
     """A predict that has written a part of its output and waits for more input."""
     content = (folder / "test.csv").read_bytes()
@@ -89,8 +98,7 @@ def test_an_interrupted_predict_leaves_the_old_output(number, code, folder, tmp_
     process, half_written = half_a_predict(folder, tmp_path, output)
     with killed_in_the_end(process):
         wait_for(half_written, process)
-        process.send_signal(number)
-        assert process.wait(timeout=60) == code
+        assert code_after(process, number) == code
         assert b"no file was changed" in process.stderr.read()
     assert output.read_text() == "the old one"
     assert [entry.name for entry in tmp_path.iterdir()] == ["answers.csv"]

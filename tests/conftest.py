@@ -1,12 +1,22 @@
-"""What all tests share: hypothesis without deadlines (a busy machine is no failure), and two sets of data."""
+"""What all tests share: how hypothesis searches, and two sets of data.
+
+A busy machine is no failure, so there are no deadlines. `make test` tries the same examples each time, so that a
+commit passes everywhere or nowhere; `make test-all` looks for new ones.
+"""
 
 import numpy as np
 import pytest
 from hypothesis import settings
 from sklearn.datasets import load_digits, make_blobs
 
-settings.register_profile("multiform", deadline=None, max_examples=20)
-settings.load_profile("multiform")
+settings.register_profile("same", deadline=None, max_examples=20, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=100)
+
+
+def pytest_configure(config):
+    """The slow tests' search where slow tests run; hypothesis' own option goes before."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("same" if "not slow" in config.getoption("markexpr") else "search")
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,12 @@
 """As a person runs it: real processes, a terminal, a pipe, Ctrl-C and worse."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 import tomllib
 from pathlib import Path
@@ -76,15 +78,6 @@ def test_a_reader_that_has_had_enough_is_no_error(folder, tmp_path):
         assert process.stderr.read() == b""
 
 
-def code_after(process, number):
-    """The exit code after a signal; sent again after a while, as a person would, since polars may swallow a Ctrl-C."""
-    for _ in range(12):
-        process.send_signal(number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(timeout=5)
-    raise AssertionError("the process does not heed the signal")
-
-
 def half_a_predict(folder, tmp_path, output):
     """A predict that has written a part of its output and waits for more input."""
     content = (folder / "test.csv").read_bytes()
@@ -95,7 +88,6 @@ def half_a_predict(folder, tmp_path, output):
     return process, lambda: any(part.stat().st_size > 0 for part in tmp_path.glob(".*.part"))
 
 
-@pytest.mark.slow  # where tests run in the background of a shell, it has told them to ignore SIGINT
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_predict_leaves_the_old_output(number, code, folder, tmp_path):
     output = tmp_path / "answers.csv"
@@ -103,10 +95,31 @@ def test_an_interrupted_predict_leaves_the_old_output(number, code, folder, tmp_
     process, half_written = half_a_predict(folder, tmp_path, output)
     with killed_in_the_end(process):
         wait_for(half_written, process)
-        assert code_after(process, number) == code
+        process.send_signal(number)
+        assert process.wait(timeout=60) == code
         assert b"no file was changed" in process.stderr.read()
     assert output.read_text() == "the old one"
     assert [entry.name for entry in tmp_path.iterdir()] == ["answers.csv"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_wait_for_standard_input(number, code, folder, tmp_path):
+    """Polars must not hide it: a read that waits may not begin again."""
+    process = started("predict", folder / "model.mfm", "-", "-o", tmp_path / "answers.csv")
+    with killed_in_the_end(process):
+        process.stdin.write(b"age,city\n")
+        process.stdin.flush()
+        wait_for(lambda: not unread(process.stdin), process)
+        time.sleep(0.3)  # it has taken all there was, and waits for more
+        process.send_signal(number)
+        assert process.wait(timeout=60) == code
+        assert b"no file was changed" in process.stderr.read()
+    assert list(tmp_path.iterdir()) == []
+
+
+def unread(pipe):
+    """How many bytes nobody has read yet."""
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def test_a_killed_predict_leaves_the_old_output(folder, tmp_path):

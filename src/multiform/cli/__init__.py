@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -27,4 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     from multiform.cli._run import run
 
+    if sys.platform != "win32":
+        # Polars, once imported, has a read that waits begin again after a Ctrl-C, and Python never hears of it.
+        signal.siginterrupt(signal.SIGINT, True)
     return run(list(sys.argv[1:] if argv is None else argv))

@@ -2,12 +2,14 @@
 
 import ctypes
 import functools
+import gc
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -58,8 +60,8 @@ def library(source, defines):
 
 
 class EmulatedStaging:
-    def __init__(self, shape, dtype):
-        self.arrays = [np.zeros(shape, dtype) for _ in range(2)]
+    def __init__(self, device, shape, dtype):
+        self.arrays = [device.zeros(shape, dtype) for _ in range(2)]
         self._turn = 0
 
     def put(self, fill):
@@ -74,23 +76,33 @@ class EmulatedDevice:
     def __init__(self, capability=90, processors=4, shared_bytes=232_448):
         self.capability, self.processors, self.shared_bytes = capability, processors, shared_bytes
         self.launches = []
+        self._held = []
+
+    def _hold(self, array):
+        self._held.append(weakref.ref(array))
+        return array
+
+    def used_bytes(self):
+        """Of the arrays that somebody still holds."""
+        gc.collect()
+        return sum(array.nbytes for held in self._held if (array := held()) is not None)
 
     def empty(self, shape, dtype):
         array = np.empty(shape, dtype)
         array.view(np.uint8).fill(0xAB)  # poison: what a kernel has not written must not be read
-        return array
+        return self._hold(array)
 
     def zeros(self, shape, dtype):
-        return np.zeros(shape, dtype)
+        return self._hold(np.zeros(shape, dtype))
 
     def upload(self, array):
-        return np.array(array, order="C")
+        return self._hold(np.array(array, order="C"))
 
     def download(self, array):
         return np.array(array)
 
     def padded(self, X, pitch):
-        rows = np.zeros((X.shape[0], pitch), X.dtype)
+        rows = self.zeros((X.shape[0], pitch), X.dtype)
         rows[:, : X.shape[1]] = X
         return rows
 
@@ -98,7 +110,7 @@ class EmulatedDevice:
         array.reshape(-1)[: rows.size] = rows.reshape(-1)
 
     def staging(self, shape, dtype):
-        return EmulatedStaging(shape, dtype)
+        return EmulatedStaging(self, shape, dtype)
 
     def pointer(self, array):
         return array.ctypes.data
@@ -121,7 +133,11 @@ class EmulatedDevice:
         return work
 
     def free_bytes(self):
-        return memory_budget() or 2**40
+        budget = memory_budget()
+        return 2**40 if budget is None else max(0, budget - self.used_bytes())
+
+    def wait(self):
+        pass
 
     def release(self):
         pass

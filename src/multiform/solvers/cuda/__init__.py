@@ -12,6 +12,7 @@ from multiform.solvers.cuda.adam import CudaAdamState
 from multiform.solvers.cuda.cpm import CudaCpmState
 from multiform.solvers.cuda.device import cuda_is_there, open_device, small_wanted
 from multiform.solvers.cuda.small_adam import CudaSmallAdamState, fits_in_a_block
+from multiform.solvers.cuda.states import freeing
 from multiform.solvers.cuda.storage import place
 from multiform.solvers.cuda.values import device_member_values
 
@@ -26,6 +27,13 @@ __all__ = ["begin_adam", "begin_cpm", "cuda_is_there", "device_member_values", "
 def begin_adam(
     solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, moments: Sequence[Moments] | None
 ) -> TrainingState:
+    with freeing(problem):
+        return _adam_state(solver, problem, batch, moments)
+
+
+def _adam_state(
+    solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, moments: Sequence[Moments] | None
+) -> TrainingState:
     rows = problem.device_rows
     small = fits_in_a_block(solver, problem, batch, rows) and small_wanted()
     state = CudaSmallAdamState if small else CudaAdamState
@@ -33,4 +41,5 @@ def begin_adam(
 
 
 def begin_cpm(solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch) -> TrainingState:
-    return CudaCpmState(solver, problem, batch, problem.device_rows)
+    with freeing(problem):
+        return CudaCpmState(solver, problem, batch, problem.device_rows)

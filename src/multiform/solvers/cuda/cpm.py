@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from multiform.solvers.cpm import CpmSolver
-from multiform.solvers.cuda.device import Device, Program, clusters_wanted
-from multiform.solvers.cuda.members import DeviceMembers
+from multiform.solvers.cuda.device import Device, Program, Staging, clusters_wanted
+from multiform.solvers.cuda.states import DeviceState
 from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.cuda.values import FORWARD_THREADS, forward_shared
+from multiform.solvers.cuda.values import launch_squares, launch_values
 from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
 
 __all__ = ["CudaCpmState", "Geometry"]
@@ -104,37 +103,27 @@ def _packed(sets: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], clustered
     return np.array([[*row, *[none] * (BLOCKS_OF_CLUSTER - len(row))] for row in rows], dtype=np.int32).reshape(-1, 3)
 
 
-class CudaCpmState:
+class CudaCpmState(DeviceState):
     """A batch on its way by CPM; see `TrainingState`."""
 
     def __init__(self, solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
-        device = self._device = rows.device
-        members = self._members = DeviceMembers(problem, batch, rows)
+        super().__init__(problem, batch, rows)
+        device, members, self._solver = rows.device, self._members, solver
         members.require_few()
-        self._solver, self._rows = solver, rows
         B, m, q, n = members.n_members, members.n_classes, members.n_components, members.n_samples
         most = solver.max_entries * m
-        self._look = min(n, LOOK) if most > 0 else n
-        self._capacity = min(n, most // 2 + 1) if most > 0 else n
-        stored = rows.stored_bytes
-        self._sets = Program(device, "cpm_sets.cu", "Sets", stored, q)
-        self._values = Program(device, "values.cu", "Values", stored, q)
-        self._require_room(B, m, q, n)
+        look = self._look = min(n, LOOK) if most > 0 else n
+        capacity = self._capacity = min(n, most // 2 + 1) if most > 0 else n
+        self._sets = Program(device, "cpm_sets.cu", "Sets", rows.stored_bytes, q)
+        self._values = Program(device, "values.cu", "Values", rows.stored_bytes, q)
+        self._require_room(self._needed_bytes(), "lower n_components, use solver='adam'")
         weights = members.start(problem, batch)
-        limits = solver.limits(1)
-        shared_fields = members.fields(rows) | {
+        self._fields |= asdict(solver) | solver.limits(1)
+        self._fields |= {
             "weights": device.upload(weights),
-            "selected": device.upload(np.array(members.features, dtype=np.int32)),
-            "capacity": self._capacity,
-            "kept": device.empty((B, self._capacity), np.int32),
-            "f": device.empty((B, self._capacity, m), np.float32),
-            "f_next": device.empty((B, self._capacity, m), np.float32),
-            "places": device.empty((B, m, self._capacity), np.int32),
-            "n_own": device.zeros((B, m), np.int32),
-            "n_set": device.zeros((B, m), np.int32),
-            "alpha": batch.alpha,
-        }
-        self._set_fields: dict[str, Any] = shared_fields | {
+            "steps": device.upload(self._first_steps(weights)),
+            "threshold": solver.slack * batch.alpha,
+            # the samples of a sweep
             "drawn": device.zeros((B,), np.uint64),
             "active": device.upload(np.ones((B, n), dtype=np.uint8)),
             "order": device.empty((B, n), np.int32),
@@ -142,51 +131,40 @@ class CudaCpmState:
             "pending": device.empty((B, n), np.int32),
             "ordered": device.zeros((B,), np.int32),
             "energy": device.zeros((B, m), np.float32),
-            "values": device.empty((B, self._look, m), np.float32),
-            "look": self._look,
+            "values": device.empty((B, look, m), np.float32),
+            "squares": device.empty((B, self._values.pieces, max(look, capacity), m), np.float32),
+            "look": look,
             "entries": device.zeros((B,), np.int64),
             "sums": device.zeros((B, 2), np.float64),
-            "n_kept": device.zeros((B,), np.int32),
             "streamed": int(rows.streamed),
-            "threshold": solver.slack * batch.alpha,
-            "revisit": solver.revisit,
-        }
-        self._row_fields: dict[str, Any] = shared_fields | {
-            "steps": device.upload(self._first_steps(weights)),
-            "residual": device.empty((B, self._capacity, m, q), np.float32),
+            # those that it keeps
+            "capacity": capacity,
+            "n_kept": device.zeros((B,), np.int32),
+            "kept": device.empty((B, capacity), np.int32),
+            "f": device.empty((B, capacity, m), np.float32),
+            "f_next": device.empty((B, capacity, m), np.float32),
+            "residual": device.empty((B, capacity, m, q), np.float32),
+            "places": device.empty((B, m, capacity), np.int32),
+            "n_own": device.zeros((B, m), np.int32),
+            "n_set": device.zeros((B, m), np.int32),
             "tried": device.zeros((B * m,), np.int64),
             "accepted": device.zeros((B * m,), np.int64),
-            "grow": solver.grow,
-            "shrink": solver.shrink,
-            "smallest": limits["smallest"],
-            "largest": limits["largest"],
-            "largest_offset": limits["largest_offset"],
         }
-        for name in ("rows", "pitch", "n_samples", "seed"):
-            del self._row_fields[name]
-        longest = max(self._look, self._capacity)
-        self._squares = device.empty((B, self._values.pieces, longest, m), np.float32)
-        self._losses: list[list[float]] = [[] for _ in range(B)]
-        self._read: tuple[int, list[Floats]] | None = None
-        self.passes = 0
+        self._stagings: dict[int, Staging] = {}
 
-    def _require_room(self, B: int, m: int, q: int, n: int) -> None:
-        rows, members = self._rows, self._members
-        lanes = self._capacity * m if self._solver.max_entries == 0 else self._solver.max_entries * m
-        needed = B * (
+    def _needed_bytes(self) -> int:
+        rows, members, capacity, look = self._rows, self._members, self._capacity, self._look
+        m, q, n = members.n_classes, members.n_components, members.n_samples
+        lanes = (self._solver.max_entries or capacity) * m
+        staged = 2 * (look + capacity) * rows.pitch * rows.stored_bytes if rows.streamed else 0
+        return members.n_members * (
             8 * m * q * members.width
             + 21 * n
-            + self._capacity * (4 + 12 * m + 4 * m * q)
-            + 8 * max(self._look, self._capacity) * m
+            + capacity * (4 + 12 * m + 4 * m * q)
+            + 4 * (1 + self._values.pieces) * max(look, capacity) * m
             + lanes * (members.n_features + 1) * rows.stored_bytes
+            + staged
         )
-        free = self._device.free_bytes()
-        if needed > free:
-            raise MemoryError(
-                f"{B} models of {m} x {q} x {members.width} coefficients over {n} samples by CPM need about "
-                f"{needed / 1e9:.1f} GB on the GPU, which has {free / 1e9:.1f} GB for them: train fewer members at a "
-                "time, use solver='adam', or device='cpu'."
-            )
 
     def _first_steps(self, weights: Floats) -> Floats:
         """`CpmSolver.initial_steps` of every member: in proportion to the initial size of A; those of b are larger."""
@@ -197,54 +175,29 @@ class CudaCpmState:
         return steps
 
     @property
-    def weights(self) -> list[Floats]:
-        """A_k and b_k side by side, in scaled units, per member, as they are now."""
-        if self._read is None or self._read[0] != self.passes:
-            self._read = self.passes, self._members.unstacked(self._device.download(self._row_fields["weights"]))
-        return self._read[1]
-
-    @property
-    def losses(self) -> list[list[float]]:
-        return [list(member) for member in self._losses]
-
-    @property
     def tried(self) -> int:
         """Points looked at so far, over all members."""
-        return int(self._device.download(self._row_fields["tried"]).sum())
+        return int(self._device.download(self._fields["tried"]).sum())
 
     @property
     def accepted(self) -> int:
         """Moves made so far, over all members."""
-        return int(self._device.download(self._row_fields["accepted"]).sum())
+        return int(self._device.download(self._fields["accepted"]).sum())
 
-    def release(self) -> None:
-        """Give the device's memory back; the state is of no use afterwards."""
-        device = self._device
-        vars(self).clear()
-        device.release()
-
-    def advance(self, until: int, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while self.passes < until:
-            self._sweep()
-            if time.monotonic() > deadline:
-                return
-
-    def _sweep(self) -> None:
+    def _make_passes(self, until: int) -> None:
         self._choose_samples()
-        sums = self._device.download(self._set_fields["sums"])
-        n_set = self._device.download(self._set_fields["n_set"]).astype(np.int64)
+        sums = self._device.download(self._fields["sums"])
+        n_set = self._device.download(self._fields["n_set"]).astype(np.int64)
         if n_set.any():
             self._move_rows(n_set)
-        for member, (loss, weight) in enumerate(sums):
-            self._losses[member].append(float(loss / weight) if weight > 0 else 0.0)
+        self._note_losses(sums)
         self.passes += 1
 
     # -------------------------------------------------------------------------------------- the samples of a sweep
 
     def _set_arguments(self, **fields: Any) -> Any:
-        missing = {"first": 0, "lane_start": None, "lanes": None, "lanes_at": None}
-        return self._sets.arguments(**(self._set_fields | missing | {"most": self._most()} | fields))
+        not_yet = {"first": 0, "lane_start": None, "lanes": None, "lanes_at": None}
+        return self._sets.arguments(self._fields | {"most": self._most()} | not_yet | fields)
 
     def _most(self) -> int:
         """Entries of this sweep, over all classes; -1: all."""
@@ -260,70 +213,51 @@ class CudaCpmState:
         arguments = self._set_arguments()
         sets("cpm_energy", arguments, grid=(m, 1, B), threads=256, shared=32 * 8)
         sets("cpm_order", arguments, grid=(B, 1, 1), threads=threads, shared=32 * 4)
-        ordered = device.download(self._set_fields["ordered"]).astype(np.int64)
-        order = device.download(self._set_fields["order"]) if self._rows.streamed else None
+        ordered = device.download(self._fields["ordered"]).astype(np.int64)
+        order = device.download(self._fields["order"]) if self._rows.streamed else None
         for first in range(0, int(ordered.max()), self._look):
-            self._evaluate(order, self._set_fields["order"], members.n_samples, "ordered", ordered, first, self._look)
+            left = np.clip(ordered - first, 0, self._look)
+            self._evaluate("order", "ordered", first, left, self._look, self._gathered(order, first, left, self._look))
             sets("cpm_select", self._set_arguments(first=first), grid=(B, 1, 1), threads=threads, shared=32 * 12)
-            if self._solver.max_entries > 0 and (device.download(self._set_fields["entries"]) >= self._most()).all():
+            if self._solver.max_entries > 0 and (device.download(self._fields["entries"]) >= self._most()).all():
                 break
         sets("cpm_sets", arguments, grid=(m, 1, B), threads=threads, shared=32 * 4)
 
     def _evaluate(
-        self,
-        host_order: npt.NDArray[np.int32] | None,
-        order: Any,
-        order_stride: int,
-        count: str,
-        counts: npt.NDArray[np.int64],
-        first: int,
-        n: int,
-        residual: Any = None,
+        self, order: str, count: str, first: int, left: npt.NDArray[np.int64], n: int, ready: Any, residual: Any = None
     ) -> None:
-        """R (where asked for) and f of the samples at positions first, ..., first + n - 1 of an order."""
-        members, rows, program = self._members, self._rows, self._values
-        source = rows.values
-        if host_order is not None:
-            source = self._gathered(host_order, np.clip(counts - first, 0, n), first, n)
+        """f, or else R, of the samples at positions first, ..., first + n - 1 of an order; `left`: those there are."""
+        members, program, there = self._members, self._values, self._fields[order]
         arguments = program.arguments(
-            rows=source,
-            pitch=rows.pitch,
-            center=rows.center,
-            unit=rows.unit,
-            columns=members.columns,
-            weights=self._row_fields["weights"],
-            n_classes=members.n_classes,
-            n_components=members.n_components,
-            width=members.width,
-            order=order,
-            order_stride=order_stride,
-            count=self._set_fields[count],
+            self._fields,
+            rows=self._rows.values if ready is None else ready,
+            order=there,
+            order_stride=there.shape[1],
+            count=self._fields[count],
             first=first,
             n=n,
-            ready=0 if host_order is None else n,
+            ready=0 if ready is None else n,
             residual=residual,
-            squares=self._squares,
-            values=self._set_fields["values"],
-            energy=self._set_fields["energy"],
         )
-        m, B = members.n_classes, members.n_members
-        most = int(min(n, counts.max() - first))
-        if self._solver.frozen_own:
-            grid, shared = (-(-most // 32), m * program.pieces, B), forward_shared(program.piece)
-            program("member_squares", arguments, grid=grid, threads=FORWARD_THREADS, shared=shared)
-        else:
-            program("member_squares_exact", arguments, grid=(-(-most * m // 256), 1, B), threads=256)
+        most, exact = int(left.max()), not self._solver.frozen_own
+        launch_squares(program, arguments, most, members.n_classes, members.n_members, exact=exact)
         if residual is None:
-            program("member_values", arguments, grid=(-(-most * m // 256), 1, B), threads=256)
+            launch_values(program, arguments, most, members.n_classes, members.n_members)
 
-    def _gathered(self, order: npt.NDArray[np.int32], counts: npt.NDArray[np.int64], first: int, n: int) -> Any:
-        """Rows of a streamed X, each member's own: shape (B, n, pitch)."""
+    def _gathered(
+        self, order: npt.NDArray[np.int32] | None, first: int, left: npt.NDArray[np.int64], n: int
+    ) -> Any | None:
+        """Rows of a streamed X, each member's own: shape (B, n, pitch); None where X is all there."""
+        if order is None:
+            return None
         rows, B = self._rows, self._members.n_members
-        staging = self._device.staging((B, n, rows.pitch), rows.host.dtype)
+        if n not in self._stagings:
+            self._stagings[n] = self._device.staging((B, n, rows.pitch), rows.host.dtype)
+        staging = self._stagings[n]
 
         def fill(host: Any) -> None:
             for member in range(B):
-                rows.gather(order[member, first : first + counts[member]], host[member])
+                rows.gather(order[member, first : first + left[member]], host[member])
 
         return staging.arrays[staging.put(fill)]
 
@@ -332,12 +266,10 @@ class CudaCpmState:
     def _move_rows(self, n_set: npt.NDArray[np.int64]) -> None:
         device, members, rows, solver = self._device, self._members, self._rows, self._solver
         B, m, q = members.n_members, members.n_classes, members.n_components
-        n_kept = device.download(self._set_fields["n_kept"]).astype(np.int64)
-        kept = device.download(self._set_fields["kept"]) if rows.streamed else None
-        self._evaluate(
-            kept, self._set_fields["kept"], self._capacity, "n_kept", n_kept, 0, self._capacity,
-            residual=self._row_fields["residual"],
-        )  # fmt: skip
+        n_kept = device.download(self._fields["n_kept"]).astype(np.int64)
+        kept = device.download(self._fields["kept"]) if rows.streamed else None
+        ready = self._gathered(kept, 0, n_kept, self._capacity)
+        self._evaluate("kept", "n_kept", 0, n_kept, self._capacity, ready, self._fields["residual"])
         lanes = -(-n_set.reshape(-1) // 16) * 16
         lane_start = np.concatenate([[0], np.cumsum(lanes)])
         self._n_lanes = int(lane_start[-1])
@@ -348,9 +280,8 @@ class CudaCpmState:
             "lanes_at": device.upload(lanes_at[:-1]),
             "lanes": device.empty((int(lanes_at[-1]),), rows.values.dtype),
         }
-        source = rows.values if kept is None else self._gathered(kept, n_kept, 0, self._capacity)
         tiles = (int(min(64, -(-lanes.max() // 32))), B * m, -(-(members.n_features + 1) // 32))
-        arguments = self._set_arguments(rows=source, **laid_out)
+        arguments = self._set_arguments(rows=rows.values if ready is None else ready, **laid_out)
         self._sets("cpm_lay_out", arguments, grid=tiles, threads=256, shared=32 * 33 * rows.stored_bytes)
 
         if solver.synchronous:
@@ -379,8 +310,7 @@ class CudaCpmState:
         blocks = [device.upload(np.ascontiguousarray(column)) for column in geometry.blocks.T]
         program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=geometry.slots, FROZEN=int(frozen))
         arguments = program.arguments(
-            **self._row_fields,
-            **laid_out,
+            self._fields | laid_out,
             memory=memory,
             block_set=blocks[0],
             block_rank=blocks[1],

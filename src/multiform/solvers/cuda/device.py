@@ -74,7 +74,10 @@ class Device(Protocol):
         """The launches that `work` makes, as one that can be repeated."""
 
     def free_bytes(self) -> int:
-        """What may still be allocated: the budget of the environment, else what the GPU has free."""
+        """What may still be allocated: of the budget of the environment, else of what the GPU has free."""
+
+    def wait(self) -> None:
+        """Until all that was launched is done."""
 
     def release(self) -> None:
         """Give memory that nobody holds back to the GPU."""
@@ -99,17 +102,21 @@ class Program:
     ) -> None:
         self.piece = 8 * min(4, -(-n_components // 8))
         self.pieces = -(-n_components // self.piece)
-        self._device, self._layout = device, argument_layout(source, structure)
+        self._device, self._structure, self._layout = device, structure, argument_layout(source, structure)
         defines |= {"STORED": stored_bytes, "TILES": self.piece // 8, "SPLIT": int(split_products())}
         self._compiled = device.compiled(source, defines)
 
-    def arguments(self, **fields: Any) -> Array:
-        """The structure, filled with arrays on the device (None is a null pointer) and numbers; none is left out."""
-        names = self._layout.dtype.names or ()
-        if set(names) != set(fields):
-            raise TypeError(f"these fields differ: {sorted(set(names) ^ set(fields))}")
-        filled = self._layout.copy()
-        for name, value in fields.items():
+    def arguments(self, fields: Mapping[str, Any], **more: Any) -> Array:
+        """The structure, filled with arrays on the device (None is a null pointer) and numbers; none is left out.
+
+        `fields` may have more than the structure, so that several structures are filled from the same ones.
+        """
+        given, filled = {**fields, **more}, self._layout.copy()
+        missing = set(filled.dtype.names or ()) - set(given)
+        if missing:
+            raise TypeError(f"{self._structure} also needs {sorted(missing)}")
+        for name in filled.dtype.names or ():
+            value = given[name]
             if filled.dtype[name] == np.uint64:
                 filled[name] = 0 if value is None else self._device.pointer(value)
             else:
@@ -304,15 +311,19 @@ class CudaDevice:
 
     def free_bytes(self) -> int:
         budget = memory_budget()
-        if budget is not None:
-            return budget
         with self.current():
             pool = self.cupy.get_default_memory_pool()
+            if budget is not None:
+                return max(0, budget - int(pool.used_bytes()))
             return int(MEMORY_SHARE * (self.cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()))
 
-    def release(self) -> None:
+    def wait(self) -> None:
         with self.current():
             self.stream.synchronize()
+
+    def release(self) -> None:
+        self.wait()
+        with self.current():
             self.cupy.get_default_memory_pool().free_all_blocks()
 
 

@@ -50,6 +50,7 @@ class DeviceMembers:
                 columns[member, : len(selected)] = selected
             columns[:, self.n_features] = p
             self.columns = device.upload(columns)
+        self.selected = device.upload(np.array(self.features, dtype=np.int32))
         self.target = device.upload(problem.target)
         weight = batch.sample_weight
         self.sample_weight = None if weight is None else device.upload(np.ascontiguousarray(weight, dtype=np.float32))
@@ -57,6 +58,11 @@ class DeviceMembers:
         self.class_weight = device.upload(np.ascontiguousarray(batch.class_weight, dtype=np.float32))
         self.noise = device.upload(batch.noise.astype(np.float32) ** 2)
         self.seed = device.upload(batch.seed.astype(np.uint64))
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the stacked weights."""
+        return self.n_members, self.n_classes, self.n_components, self.width
 
     def require_few(self) -> None:
         """Kernels that have all members side by side can launch so many only."""
@@ -68,17 +74,14 @@ class DeviceMembers:
 
     def fields(self, rows: DeviceRows) -> dict[str, Any]:
         """What every solver's structure holds."""
-        return {
-            "rows": rows.values,
-            "pitch": rows.pitch,
-            "center": rows.center,
-            "unit": rows.unit,
+        return rows.fields() | {
             "columns": self.columns,
             "n_classes": self.n_classes,
             "n_components": self.n_components,
             "n_features": self.n_features,
             "width": self.width,
             "n_samples": self.n_samples,
+            "selected": self.selected,
             "target": self.target,
             "sample_weight": self.sample_weight,
             "weight_stride": self.weight_stride,
@@ -209,20 +212,15 @@ def _means_on_device(
         gathered = np.empty((len(samples), rows.pitch), dtype=rows.host.dtype)
         rows.gather(samples, gathered)
         samples, values = np.arange(len(samples), dtype=np.int32), device.upload(gathered)
-    samples_there = device.upload(samples)
-    weights_of_samples = None if share is None else device.upload(np.concatenate(share).astype(np.float32))
-    first = device.upload(np.stack([part[1] + start for part, start in zip(parts, begin, strict=True)]))
-    arguments = program.arguments(
-        rows=values,
-        pitch=rows.pitch,
-        center=rows.center,
-        unit=rows.unit,
-        samples=samples_there,
-        share=weights_of_samples,
-        first=first,
-        n_classes=m,
-        n_features=rows.n_features,
-        means=means,
-    )
+    fields: dict[str, Any] = rows.fields() | {
+        "rows": values,
+        "samples": device.upload(samples),
+        "share": None if share is None else device.upload(np.concatenate(share).astype(np.float32)),
+        "first": device.upload(np.stack([part[1] + start for part, start in zip(parts, begin, strict=True)])),
+        "n_classes": m,
+        "n_features": rows.n_features,
+        "means": means,
+    }
+    arguments = program.arguments(fields)
     program("class_means", arguments, grid=(-(-rows.n_features // 128), m, len(members)), threads=128)
     return device.download(means), [part[2] for part in parts]

@@ -51,6 +51,10 @@ class DeviceRows:
     def streamed(self) -> bool:
         return self.host is not None
 
+    def fields(self) -> dict[str, Any]:
+        """How the kernels' structures name X and its scaling."""
+        return {"rows": self.values, "pitch": self.pitch, "center": self.center, "unit": self.unit}
+
     def gather(self, samples: npt.NDArray[Any], out: Array) -> None:
         """Rows of the host's X, dense and padded, into `out` of shape (at least len(samples), pitch)."""
         rows = self.host[samples]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from functools import partial
 from typing import Any
 
@@ -12,10 +13,10 @@ from multiform.solvers.cuda.members import stacked_weights
 from multiform.solvers.cuda.storage import DeviceRows
 from multiform.solvers.problem import Floats, Ints
 
-__all__ = ["FORWARD_THREADS", "device_member_values", "forward_shared"]
+__all__ = ["FORWARD_THREADS", "device_member_values", "forward_shared", "launch_squares", "launch_values"]
 
 FORWARD_THREADS = 256
-WORK_BYTES = 2**30  # of one part's squares and values
+WORK_BYTES = 2**30  # of one part's squares and rows
 
 
 def forward_shared(piece: int) -> int:
@@ -23,8 +24,31 @@ def forward_shared(piece: int) -> int:
     return FORWARD_THREADS // 32 * 32 * piece * 4
 
 
+def launch_squares(program: Program, arguments: Any, n: int, m: int, n_members: int, *, exact: bool = False) -> None:
+    """||R||^2 of n samples, piece by piece of A_k's rows, and R where the arguments ask for it."""
+    if exact:
+        program("member_squares_exact", arguments, grid=(-(-n * m // 256), 1, n_members), threads=256)
+        return
+    tiles, shared = (-(-n // 32), m * program.pieces, n_members), forward_shared(program.piece)
+    program("member_squares", arguments, grid=tiles, threads=FORWARD_THREADS, shared=shared)
+
+
+def launch_values(program: Program, arguments: Any, n: int, m: int, n_members: int) -> None:
+    """f of those samples: their pieces and the noise energy."""
+    program("member_values", arguments, grid=(-(-n * m // 256), 1, n_members), threads=256)
+
+
 def device_member_values(rows: DeviceRows, weights: Floats, columns: Ints | None = None) -> Any:
     """``||A_k x - b_k||^2`` of every row: an array on the device of shape (n, m)."""
+    try:
+        return _member_values(rows, weights, columns)
+    except BaseException as error:  # a traceback that somebody keeps must not keep X on the device
+        traceback.clear_frames(error.__traceback__)
+        del rows
+        raise
+
+
+def _member_values(rows: DeviceRows, weights: Floats, columns: Ints | None) -> Any:
     device = rows.device
     m, q, n_features = weights.shape[0], weights.shape[1], weights.shape[2] - 1
     width = -(-(n_features + 1) // 32) * 32
@@ -34,40 +58,33 @@ def device_member_values(rows: DeviceRows, weights: Floats, columns: Ints | None
         whole[:n_features], whole[n_features] = columns, rows.n_features
         selected = device.upload(whole)
     program = Program(device, "values.cu", "Values", rows.stored_bytes, q)
-    stacked = device.upload(stacked_weights([weights], n_features, width))
     n = rows.n_rows
-    row_bytes = 4 * m * (program.pieces + 1) + (rows.pitch * rows.stored_bytes if rows.streamed else 0)
-    per_part = max(1, min(n, WORK_BYTES // row_bytes))
-    squares, values = device.empty((program.pieces, per_part, m), np.float32), device.empty((n, m), np.float32)
+    row_bytes = 4 * m * program.pieces + (2 * rows.pitch * rows.stored_bytes if rows.streamed else 0)
+    per_part = max(1, min(n, min(WORK_BYTES, device.free_bytes() // 2) // row_bytes))
+    values = device.empty((n, m), np.float32)
     staging = device.staging((per_part, rows.pitch), rows.host.dtype) if rows.streamed else None
+    fields: dict[str, Any] = rows.fields() | {
+        "columns": selected,
+        "weights": device.upload(stacked_weights([weights], n_features, width)),
+        "n_classes": m,
+        "n_components": q,
+        "width": width,
+        "order": None,
+        "order_stride": 0,
+        "count": None,
+        "ready": per_part if rows.streamed else 0,
+        "residual": None,
+        "squares": device.empty((program.pieces, per_part, m), np.float32),
+        "energy": None,
+    }
     for first in range(0, n, per_part):
         count = min(per_part, n - first)
-        source = rows.values
         if staging is not None:
             samples = np.arange(first, first + count)
-            source = staging.arrays[staging.put(partial(rows.gather, samples))]
-        arguments = program.arguments(
-            rows=source,
-            pitch=rows.pitch,
-            center=rows.center,
-            unit=rows.unit,
-            columns=selected,
-            weights=stacked,
-            n_classes=m,
-            n_components=q,
-            width=width,
-            order=None,
-            order_stride=0,
-            count=None,
-            first=first,
-            n=count,
-            ready=per_part if rows.streamed else 0,
-            residual=None,
-            squares=squares,
-            values=values[first:],
-            energy=None,
-        )
-        tiles = (-(-count // 32), m * program.pieces, 1)
-        program("member_squares", arguments, grid=tiles, threads=FORWARD_THREADS, shared=forward_shared(program.piece))
-        program("member_values", arguments, grid=(-(-count * m // 256), 1, 1), threads=256)
+            fields["rows"] = staging.arrays[staging.put(partial(rows.gather, samples))]
+        arguments = program.arguments(fields, first=first, n=count, values=values[first:])
+        launch_squares(program, arguments, count, m, 1)
+        launch_values(program, arguments, count, m, 1)
+    if staging is not None:
+        device.wait()  # else the host's memory of a copy under way could be somebody else's already
     return values

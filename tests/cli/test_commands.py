@@ -228,6 +228,20 @@ def test_a_model_saved_in_python_predicts_too(tmp_path, call, call_json):
     assert "give --target" in err
 
 
+def test_labels_of_every_type_are_found_again(tmp_path, call_json):
+    """A model of Python may have truth values or floats for labels, and a table writes them as it likes."""
+    X = np.arange(60.0).reshape(-1, 1)
+    for classes, written in (([False, True], ["FALSE", "true"]), ([1.0, 2.0], ["1.0", "2"]), (["a", "a\0"], None)):
+        y = np.array(classes, dtype=object if written is None else None)[(X[:, 0] >= 30).astype(int)]
+        multiform.save(QMSClassifier(random_state=0).fit(X, y), tmp_path / "m.mfm")
+        labels = np.array(written or classes, dtype=object)[(X[:, 0] >= 30).astype(int)]
+        pl.DataFrame({"x": X[:, 0], "y": labels.tolist()}).write_csv(tmp_path / "t.csv")
+        told = call_json("evaluate", tmp_path / "m.mfm", tmp_path / "t.csv", "--target", "y")
+        assert told["accuracy"] == 1
+        assert told["unknown_classes"] == []
+        assert [row["rows"] for row in told["classes"].values()] == [30, 30]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "match"),
     [

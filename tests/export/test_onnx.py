@@ -237,7 +237,7 @@ def test_what_cannot_be_exported_gets_a_sentence(blobs):
     with pytest.raises(ValueError, match=r"must be one of QMSClassifier.*got LogisticRegression"):
         to_onnx(LogisticRegression(max_iter=1000).fit(X, y))
     halves = QMSClassifier.from_separators([[[1.0]], [[1.0]]], [[0.0], [2.0]], [0.5, 1.5])
-    with pytest.raises(ValueError, match=r"labels that are text or whole numbers; got \[0\.5, 1\.5\]"):
+    with pytest.raises(ValueError, match=r"labels that are all text or all whole numbers; got \[0\.5, 1\.5\]"):
         to_onnx(halves)
 
 
@@ -266,3 +266,19 @@ def test_without_skl2onnx_a_sentence_says_what_to_install(blobs, monkeypatch):
         to_onnx(model)
     with pytest.raises(ImportError, match="register_onnx needs skl2onnx"):
         register_onnx()
+
+
+def test_labels_keep_their_type():
+    """Whole numbers in an array of objects are numbers; text that onnxruntime would cut is refused."""
+
+    def model(labels):
+        return QMSClassifier.from_separators([[[1.0]]] * 3, [[0.0], [2.0], [4.0]], np.array(labels, dtype=object))
+
+    X = np.array([[0.1], [2.1], [4.1]], dtype=np.float32)
+    for labels in ([10, 20, 30], ["a", "b", "é"]):
+        assert predictions(to_onnx(model(labels)), X)["label"].tolist() == labels
+    for labels in ([0.5, 1, 2], [0, 1, 2**63]):
+        with pytest.raises(ValueError, match="labels that are all text or all whole numbers; got"):
+            to_onnx(model(labels))
+    with pytest.raises(ValueError, match=r"labels without a NUL, where onnxruntime ends a text; got 'a\\x00'"):
+        to_onnx(model(["a", "a\0", "b"]))

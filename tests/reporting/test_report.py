@@ -3,12 +3,13 @@
 import re
 import sys
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.dummy import DummyClassifier
@@ -331,33 +332,60 @@ def test_whatever_stands_in_the_data_is_escaped(hostile):
         assert forbidden not in hostile.html
 
 
+# What a page is made of; anything else would have come from the data.
+TAGS = set(re.findall(r"<([a-z]\w*)", (files("multiform.reporting") / "template.html").read_text(encoding="utf-8")))
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(names=["", "0", "\x00", "00"])
+@example(names=["x", "a", "a\x00", "t"])
 @given(names=st.lists(st.text(max_size=30), min_size=4, max_size=4, unique=True))
-def test_any_text_is_text(page, names):
+def test_any_text_is_text(names):
     """Columns, classes, title and command may be anything at all; the page stays a page and says what they are."""
     X = pd.DataFrame({names[0]: [0.0, 1.0, 2.0, 3.0]})
     y = np.array([names[1], names[1], names[2], names[2]], dtype=object)
-    model = LogisticRegression().fit(X.to_numpy(), y)
-    odd = report(_OnMatrix(model), X, y, title=names[3] or "x", command=names[3], baselines=False)
+    odd = report(_LargeIsLast(y), X, y, title=names[3] or "x", command=names[3], baselines=False)
     outline = Outline(odd.html)
-    assert outline.tags <= Outline(page.html).tags
+    assert outline.tags <= TAGS
+    assert odd.figures["accuracy"] == 1
     shown = "".join(outline.text)
     for name in names[:3]:
         assert plain(name) in shown
     odd.html.encode()
 
 
-class _OnMatrix:
-    """A model that does not look at names."""
+class _LargeIsLast:
+    """A model that looks at no names: the last label for 2 and more, the first for less."""
 
-    def __init__(self, model):
-        self.classes_, self._model = model.classes_, model
+    def __init__(self, y):
+        self.classes_, self._last = np.unique(y), np.unique(y) == y[-1:]
 
     def predict(self, X):
-        return self._model.predict(X.to_numpy())
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def predict_proba(self, X):
-        return self._model.predict_proba(X.to_numpy())
+        return np.where(X.to_numpy() >= 2, self._last, ~self._last).astype(float)
+
+
+def test_labels_that_numpy_takes_for_one_another_are_told_apart():
+    """Text with a NUL at its end is other text, and the number 1 is not the text "1"."""
+    X = np.arange(80.0)[:, None]
+    y = np.array(["a", "a\0"] * 40, dtype=object)
+    always = DummyClassifier(strategy="constant", constant="a").fit(X, y)
+    page = report(always, X, y, X_train=X, y_train=y)
+    assert page.figures["accuracy"] == page.figures["baselines"]["majority class"] == 0.5
+    answers = ask(always, X, y)
+    assert answers.classes.tolist() == ["a", "a\0"]
+    assert (np.bincount(answers.truth).tolist(), np.bincount(answers.labels).tolist()) == ([40, 40], [80])
+    rows = re.findall(
+        r'<td class="head">(a.?)</td><td class="n" data-label="Samples">(\d+)</td>.*?>([\d.]+)%', page.html
+    )
+    assert rows == [("a\N{REPLACEMENT CHARACTER}", "40", "0.0"), ("a", "40", "100.0")]
+
+    numbers = DummyClassifier().fit(X, np.arange(80) % 2)
+    mixed = np.array([0, "1"] * 40, dtype=object)
+    assert ask(numbers, X, mixed).classes.tolist() == [0, 1, "1"]
+    assert report(numbers, X, mixed, baselines=False).figures["accuracy"] == 0.5
 
 
 @given(st.text(), st.integers(2, 50))

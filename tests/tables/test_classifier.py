@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
-from multiform.tables import TableClassifier, TableError
+from multiform.tables import Column, TableClassifier, TableError
 from tests.files.models import model, table
 
 
@@ -175,3 +175,17 @@ def test_classes_of_one_row():
     fitted = TableClassifier(LoyaltyClassifier(qms(), random_state=0)).fit(frame, "kind")
     assert fitted.training_["rare_classes"] == ["few", "lonely"]
     assert set(fitted.predict(frame)) <= {"lonely", "few", "many", "more"}
+
+
+def test_labels_with_a_nul_at_their_end_are_other_labels():
+    kinds = ["a", "a\0", "b"] * 20
+    frame = pl.DataFrame({"size": [float(row % 3) for row in range(60)], "kind": kinds})
+    fitted = TableClassifier(qms()).fit(frame, "kind")
+    assert fitted.training_["class_counts"] == {"a": 20, "a\0": 20, "b": 20}
+    answers, _ = fitted.answers(frame)
+    assert answers["label"].to_list() == kinds
+
+
+def test_a_column_is_one_of_its_kinds():
+    with pytest.raises(TypeError, match="abstract"):
+        Column("a", "because")

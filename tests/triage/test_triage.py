@@ -292,6 +292,41 @@ def test_labels_of_another_kind_are_refused(data):
     model = FrozenEstimator(LogisticRegression().fit(X, y))
     with pytest.raises(ValueError, match=r"None of the calibration labels .* is a class of its estimator"):
         TriageClassifier(model).fit(X, np.array(["red", "green", "blue"])[y])
+    with pytest.raises(ValueError, match=r"the labels are \['0', '1', '2'\], the classes \[0, 1, 2\]"):
+        TriageClassifier(model).fit(X, y.astype(str))
+
+
+def test_classes_in_any_order_and_a_triage_inside(data):
+    """Thresholds belong to their classes; the "I defer" of a triage inside is no class, and never accepted."""
+    X, y, X_new, _ = data
+
+    class Backwards(KNeighborsClassifier):
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.classes_ = self.classes_[::-1].copy()
+            return self
+
+        def predict(self, X):
+            return self.classes_[::-1][super().predict_proba(X).argmax(axis=1)]
+
+        def predict_proba(self, X):
+            return super().predict_proba(X)[:, ::-1]
+
+    settings = {"target_accuracy": 0.9, "per_class": True, "random_state": 0}
+    forwards = TriageClassifier(KNeighborsClassifier(), **settings).fit(X, y)
+    backwards = TriageClassifier(Backwards(), **settings).fit(X, y)
+    np.testing.assert_array_equal(backwards.thresholds_, forwards.thresholds_[::-1])
+    np.testing.assert_array_equal(backwards.defer(X_new), forwards.defer(X_new))
+
+    inner = TriageClassifier(LogisticRegression(), target_accuracy=0.97, defer_label=-1, random_state=0)
+    outer = TriageClassifier(inner, target_accuracy=0.9, score_method=_of_the_inner, random_state=0).fit(X, y)
+    refused = outer.estimator_.defer(X_new)
+    assert refused.any()
+    assert outer.defer(X_new)[refused].all()
+
+
+def _of_the_inner(triage, X):
+    return triage.trust_score(X)
 
 
 @pytest.mark.parametrize("name", ["target_accuracy", "confidence", "calibration_fraction"])

@@ -109,10 +109,12 @@ def _judged(
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:
     from multiform.metrics import loyalty_table
+    from multiform.metrics._labels import distinct, positions
 
-    right = np.asarray(answers["label"]).astype(str) == np.asarray(true).astype(str)
-    labels, counts = np.unique(true, return_counts=True)
-    unknown = ~np.isin(labels.astype(str), np.asarray(estimator.classes_).astype(str))
+    labels = distinct(true)
+    truth, said = positions(true, labels), positions(answers["label"], labels)  # -1: a label that no row has
+    right, counts = truth == said, np.bincount(truth)
+    unknown = positions(labels, np.asarray(estimator.classes_)) < 0
     data: dict[str, Any] = {
         "rows": len(true),
         "accuracy": float(right.mean()),
@@ -121,17 +123,17 @@ def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, An
         "mean_chance": float(np.mean(answers["chance"])),
         "classes": {
             str(label): {
-                "rows": int((true == label).sum()),
-                "recall": float(right[true == label].mean()),
-                "precision": _share(right[answers["label"].astype(str) == str(label)]),
+                "rows": int(counts[k]),
+                "recall": float(right[truth == k].mean()),
+                "precision": _share(right[said == k]),
             }
-            for label in labels
+            for k, label in enumerate(labels)
         },
         "unknown_classes": [str(label) for label in labels[unknown]],
     }
     judge = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", estimator)
     if "loyalty" in answers and hasattr(judge, "loyalty_table_"):
-        found = loyalty_table(true.astype(str), answers["label"].astype(str), answers["loyalty"], levels=judge.levels_)
+        found = loyalty_table(truth, said, answers["loyalty"], levels=judge.levels_)
         expected = judge.loyalty_table_.as_dict()
         data["loyalty"] = {
             level: {**row, "expected_accuracy": expected[level]["accuracy"], "expected_share": expected[level]["share"]}

@@ -104,5 +104,21 @@ class MatrixModel:
         return polars().DataFrame(columns), []
 
     def labels(self, series: Any) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Labels of the kind that the model has."""
-        return labels_of(series, whole=np.asarray(self.classes_).dtype.kind in "iub")
+        """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""
+        kind = np.asarray(self.classes_).dtype.kind
+        labels, present = labels_of(series, whole=kind in "iu")
+        if kind in "bf":
+            read = _number if kind == "f" else _truth
+            labels = np.array([read(label) for label in labels.tolist()], dtype=object)
+        return labels, present
+
+
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _truth(text: str) -> bool | str:
+    return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)

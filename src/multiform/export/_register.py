@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def _number_type(variable: Any) -> Any:
 
 
 def _has_text_labels(model: Any) -> bool:
-    return bool(np.asarray(model.classes_).dtype.kind in "UO")
+    return bool(_labels(model).dtype.kind in "UO")
 
 
 def _infer_types(operator: Any) -> None:
@@ -200,14 +201,14 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 def _labels(model: Any) -> Any:
     """The classes as ONNX can hold them: text, or whole numbers."""
     classes = np.asarray(model.classes_)
-    if classes.dtype.kind in "UO":
-        return classes.astype(str)
-    whole = classes.astype(np.int64)
-    if not np.array_equal(whole, classes):
-        raise ValueError(
-            f"to_onnx needs labels that are text or whole numbers; got {classes[:5].tolist()}: fit with such labels."
-        )
-    return whole
+    labels = classes.tolist()
+    if all(isinstance(label, str) for label in labels):
+        if cut := [label for label in labels if "\0" in label]:
+            raise ValueError(f"to_onnx needs labels without a NUL, where onnxruntime ends a text; got {cut[0]!r}.")
+        return classes
+    if all(isinstance(label, Real) and abs(whole := float(label)) < 2**63 and whole.is_integer() for label in labels):
+        return classes.astype(np.int64)
+    raise ValueError(f"to_onnx needs labels that are all text or all whole numbers; got {labels[:5]}: fit with such.")
 
 
 def _one_matrix(graph: Any, inputs: Any) -> Any:

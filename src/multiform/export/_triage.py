@@ -10,6 +10,7 @@ import numpy as np
 from multiform.export._answers import Answer, answer, unwrapped
 from multiform.export._graph import Graph
 from multiform.loyalty import LoyaltyClassifier
+from multiform.metrics._labels import positions
 from multiform.triage import TriageClassifier
 
 __all__ = ["Triaged", "triaged"]
@@ -77,6 +78,6 @@ def _among(graph: Graph, found: Answer, known: Any, classes: Any) -> Answer:
     """The same answer in terms of all classes."""
     if np.array_equal(known, classes):
         return found
-    place = np.searchsorted(classes, known)
+    place = positions(known, classes)
     index = graph.node("Gather", graph.constant(place), found.index)
     return Answer(index, graph.node("MatMul", found.chances, graph.constant(np.eye(len(classes))[place])))

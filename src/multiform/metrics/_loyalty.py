@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from multiform.metrics._labels import distinct, positions
+
 LOYALTY_LEVELS: tuple[str, ...] = ("strong", "normal", "weak")
 """The paper's three loyalty types (Definition 6), the surest first: the order of the layers."""
 
@@ -62,8 +64,8 @@ def confusion_tensor(
     true, pred = column_or_1d(y_true), column_or_1d(y_pred)
     level = _level_index(loyalty, levels)
     check_consistent_length(true, pred, level, sample_weight)
-    classes = unique_labels(true, pred) if labels is None else column_or_1d(labels)
-    row, col = _position(true, classes), _position(pred, classes)
+    classes = _classes(true, pred, labels)
+    row, col = positions(true, classes), positions(pred, classes)
     kept = (row >= 0) & (col >= 0)
 
     n_levels, n_classes = len(levels), len(classes)
@@ -275,7 +277,7 @@ def loyalty_report(
        dog      1.00      1.00         2         -      0.00         1      0.00         -         0
     """
     true, pred = column_or_1d(y_true), column_or_1d(y_pred)
-    classes = unique_labels(true, pred) if labels is None else column_or_1d(labels)
+    classes = _classes(true, pred, labels)
     names = [str(c) for c in classes] if target_names is None else [str(name) for name in target_names]
     if len(names) != len(classes):
         raise ValueError(
@@ -334,28 +336,28 @@ def _render(report: dict[str, Any], names: list[str], levels: list[str], digits:
     return "\n".join(lines)
 
 
+def _classes(true: NDArray[Any], pred: NDArray[Any], labels: ArrayLike | None) -> NDArray[Any]:
+    """The classes to count: those asked for, else all."""
+    if labels is not None:
+        return np.asarray(column_or_1d(labels))
+    unique_labels(true, pred)  # refuses measurements, and numbers beside texts
+    return distinct(true, pred)
+
+
 def _level_index(loyalty: ArrayLike, levels: Sequence[str]) -> NDArray[np.intp]:
     """The position of each sample's loyalty type in ``levels``; an unknown type is refused."""
     if len(set(levels)) != len(levels) or not len(levels):
         raise ValueError(
             f"The parameter 'levels' must name each loyalty type once, the surest first; got {list(levels)!r}."
         )
-    types = column_or_1d(loyalty).astype(str)
-    index = _position(types, np.asarray(levels, dtype=str))
+    types = column_or_1d(loyalty)
+    index = positions(types, np.array(levels, dtype=object))
     if (index < 0).any():
         raise ValueError(
             f"The parameter 'loyalty' must hold only the types {list(levels)!r}; got "
-            f"{np.unique(types[index < 0]).tolist()!r}. Name a finer partition's types with the parameter 'levels'."
+            f"{distinct(types[index < 0]).tolist()!r}. Name a finer partition's types with the parameter 'levels'."
         )
     return index
-
-
-def _position(values: NDArray[Any], sought: NDArray[Any]) -> NDArray[np.intp]:
-    """Where each value stands in ``sought`` (any order); -1 if it does not."""
-    order = np.argsort(sought, kind="stable")
-    place = np.searchsorted(sought[order], values).clip(max=len(sought) - 1)
-    index = order[place]
-    return np.where(sought[index] == values, index, -1)
 
 
 def _ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:

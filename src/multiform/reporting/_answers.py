@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from multiform.metrics import LoyaltyTable, loyalty_table, trust_score
+from multiform.metrics._labels import distinct, positions
 
 __all__ = ["Answers", "Promise", "ask", "layers"]
 
@@ -35,9 +36,10 @@ class Answers:
 
     Attributes
     ----------
-    truth, labels : arrays of shape (n,)
     classes : array of shape (m,)
         Every label that was answered or true, in order.
+    truth, labels : int arrays of shape (n,)
+        What each sample is and what was answered, as positions in `classes`.
     chances : array of shape (n, m) or None
         In the order of `classes`; a class that the model does not know has none.
     trust : array of shape (n,) or None
@@ -51,9 +53,9 @@ class Answers:
     promise : Promise or None
     """
 
-    truth: Array
-    labels: Array
     classes: Array
+    truth: npt.NDArray[np.intp]
+    labels: npt.NDArray[np.intp]
     chances: Array | None
     trust: npt.NDArray[np.float64] | None
     trust_is_chance: bool
@@ -100,13 +102,13 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
     if set(known.tolist()).isdisjoint(truth.tolist()):
         raise ValueError(
             "None of the labels given to report is a class of the model: the labels are "
-            f"{np.unique(truth)[:5].tolist()}, the classes {known[:5].tolist()}; encode both alike."
+            f"{distinct(truth)[:5].tolist()}, the classes {known[:5].tolist()}; encode both alike."
         )
-    classes = np.unique(np.concatenate([truth, labels, known]))
+    classes = distinct(truth, labels, known)
     chances = None
     if hasattr(model, "predict_proba"):
         chances = np.zeros((len(truth), len(classes)))
-        chances[:, np.searchsorted(classes, known)] = model.predict_proba(X)
+        chances[:, positions(known, classes)] = model.predict_proba(X)
 
     loyalty, estimated, promise, trust, is_chance = None, None, None, None, False
     for part, seen in layers(model, X):
@@ -129,7 +131,8 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
         trust, is_chance = trust_score(model, X), chances is not None
     if promise is not None and trust is not None:
         is_chance = bool(((trust >= 0) & (trust <= 1)).all())
-    return Answers(truth, labels, classes, chances, trust, is_chance, loyalty, estimated, promise)
+    found = positions(truth, classes), positions(labels, classes)
+    return Answers(classes, *found, chances, trust, is_chance, loyalty, estimated, promise)
 
 
 def layers(model: Any, X: Any) -> list[tuple[Any, Any]]:

@@ -46,8 +46,8 @@ class SampleDoubt:
 def class_doubts(answers: Answers) -> list[ClassDoubt]:
     """All classes that occur, the one that is recognised least first."""
     doubts = []
-    for label in answers.classes:
-        own, said = answers.truth == label, answers.labels == label
+    for position, label in enumerate(answers.classes):
+        own, said = answers.truth == position, answers.labels == position
         if not (own.any() or said.any()):
             continue
         wrong, counts = np.unique(answers.labels[own & ~answers.right], return_counts=True)
@@ -58,7 +58,7 @@ def class_doubts(answers: Answers) -> list[ClassDoubt]:
                 float(answers.right[own].mean()) if own.any() else None,
                 float(answers.right[said].mean()) if said.any() else None,
                 float(answers.trust[own].mean()) if own.any() and answers.trust is not None else None,
-                wrong[counts.argmax()] if len(wrong) else None,
+                answers.classes[wrong[counts.argmax()]] if len(wrong) else None,
                 int(counts.max()) if len(wrong) else 0,
             )
         )
@@ -84,13 +84,13 @@ def _sample(answers: Answers, i: int, rows: Array, identifiers: Array | None) ->
     assert answers.trust is not None
     runner_up = None
     if answers.chances is not None:
-        ranked = answers.classes[np.argsort(-answers.chances[i], kind="stable")]
-        runner_up = next((label for label in ranked if label != answers.labels[i]), None)
+        ranked = np.argsort(-answers.chances[i], kind="stable")
+        runner_up = next((answers.classes[position] for position in ranked if position != answers.labels[i]), None)
     return SampleDoubt(
         rows[i],
         None if identifiers is None else identifiers[i],
-        answers.truth[i],
-        answers.labels[i],
+        answers.classes[answers.truth[i]],
+        answers.classes[answers.labels[i]],
         float(answers.trust[i]),
         runner_up,
         None if answers.loyalty is None else str(answers.loyalty[i]),

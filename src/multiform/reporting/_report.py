@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from multiform.metrics._labels import positions
 from multiform.reporting._answers import Answers, ask, layers
 from multiform.reporting._baselines import compare
 from multiform.reporting._columns import Column, columns_of
@@ -164,7 +165,7 @@ def report(
         **_results(model, X, answers, X_train, y_train, baselines, random_state),
         **_trust(answers, target_accuracy),
         **_doubts(model, X, answers),
-        "plan": None if plan is None else plan_section(plan, X, answers.truth),
+        "plan": None if plan is None else plan_section(plan, X, answers.classes[answers.truth]),
     }
     name = type(layers(model, X)[-1][0]).__name__
     html = environment.get_template("template.html").render(
@@ -222,13 +223,12 @@ def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
     shown = [] if columns is None else columns[: MOST_COLUMNS if has_names else MOST_NAMELESS]
     n_columns = X.shape[1] if columns is None else len(columns)
     n_missing = 0 if columns is None else sum(column.n_missing for column in columns)
-    counts = [(label, int((answers.truth == label).sum())) for label in answers.classes]
     return {
         "columns": [_column_row(column, roles, len(answers.truth)) for column in shown],
         "n_columns": n_columns,
         "is_sparse": columns is None,
         "missing": n_missing / max(1, n_columns * len(answers.truth)),
-        "class_counts": counts,
+        "n_classes": len(answers.classes),
         "classes_picture": classes_picture(answers),
         "has_roles": bool(roles),
     }
@@ -249,12 +249,12 @@ def _results(
     model: Any, X: Any, answers: Answers, X_train: Any, y_train: Any, baselines: bool, seed: int
 ) -> dict[str, Any]:
     """How well it does, and against which baselines."""
-    own = scores(
-        "this model", answers.truth, answers.labels, answers.chances, answers.classes, answers.trust, is_model=True
-    )
+    every = np.arange(len(answers.classes))
+    own = scores("this model", answers.truth, answers.labels, answers.chances, every, answers.trust, is_model=True)
     rows, how, briefly, best, gain = [own], None, None, None, None
     if baselines:
-        comparison = compare(X, answers.truth, X_train, y_train, seed)
+        known = None if y_train is None else positions(np.asarray(y_train), answers.classes)
+        comparison = compare(X, answers.truth, X_train, known, seed)
         truth, how, briefly = answers.truth[comparison.rows], comparison.how, comparison.briefly
         for other in comparison.baselines:
             trust = None if other.chances is None else other.chances.max(axis=1)

@@ -60,11 +60,11 @@ def difference(right: Array, other: Array) -> Interval:
 def scores(
     name: str, truth: Array, labels: Array, chances: Array | None, classes: Array, trust: Array | None, is_model: bool
 ) -> ModelScores:
-    """All figures of one model on labelled samples."""
+    """All figures of one model on labelled samples; labels are whole numbers."""
     right = labels == truth
     present = np.unique(truth)
     recalls = [float(right[truth == label].mean()) for label in present]
-    macro = f1_score(truth.astype(str), labels.astype(str), average="macro", zero_division=0.0)
+    macro = f1_score(truth, labels, average="macro", zero_division=0.0)
     return ModelScores(
         name,
         proportion(int(right.sum()), len(truth)),

@@ -4,6 +4,7 @@ it has learnt from the training data: plain values, which a model file keeps.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +32,7 @@ class Encoded(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(ABC):
     """A column of the training table.
 
     Attributes
@@ -45,13 +46,13 @@ class Column:
     why: str
     role: ClassVar[str] = "column"
 
+    @abstractmethod
     def feature_names(self) -> list[str]:
         """Names of the columns of numbers that it becomes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def encode(self, series: Any) -> Encoded:
         """The numbers for a polars series of any length."""
-        raise NotImplementedError
 
     def typed(self, series: Any) -> Any:
         """The series with the type that it was taken for."""

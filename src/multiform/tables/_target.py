@@ -27,7 +27,9 @@ def labels_of(series: Any, whole: bool) -> tuple[npt.NDArray[Any], npt.NDArray[n
     text = as_text(series)
     present = np.array(text.is_not_null().to_numpy(), dtype=bool)
     if not whole:
-        return np.array(text.drop_nulls().to_list(), dtype=str), present
+        labels = text.drop_nulls().to_list()
+        # NumPy's own text would lose a NUL at the end, and with it the difference from the label without one.
+        return np.array(labels, dtype=object if any(label.endswith("\0") for label in labels) else str), present
     pl = polars()
     numbers = text.drop_nulls().cast(pl.Int64, strict=False)
     if numbers.null_count():

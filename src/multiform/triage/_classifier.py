@@ -21,6 +21,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
+from multiform.metrics._labels import distinct, positions
 from multiform.metrics._trust import ScoreMethod, trust_score
 from multiform.triage._certify import certify, samples_needed
 from multiform.triage._judged import Judged, cut_metadata, fit_and_judge, judge
@@ -207,7 +208,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         certificates = certify(
             judged.trust,
             judged.predicted == judged.true,
-            np.searchsorted(classes, judged.predicted) if self.per_class else np.zeros(len(judged.true), int),
+            positions(judged.predicted, classes) if self.per_class else np.zeros(len(judged.true), int),
             len(classes) if self.per_class else 1,
             target_accuracy=self.target_accuracy,
             confidence=self.confidence,
@@ -216,7 +217,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         fallback = None
         if self.fallback is not None:
             fallback = clone(self.fallback).fit(X, y, **params["fallback"])
-            classes = np.unique(np.concatenate([classes, np.asarray(fallback.classes_)]))
+            classes = distinct(classes, np.asarray(fallback.classes_))
 
         self.estimator_ = estimator
         self.fallback_ = fallback
@@ -388,10 +389,10 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         """The estimator's predictions, and whether the trust in each reaches its class's threshold."""
         check_is_fitted(self)
         labels = np.asarray(self.estimator_.predict(X))
-        predicted = np.searchsorted(self.estimator_.classes_, labels)
+        predicted = positions(labels, self.estimator_.classes_)
         trust = trust_score(self.estimator_, X, self.score_method)
         # -inf accepts every real number; +inf means "accept nothing", even where a score is infinite.
-        limit = self.thresholds_[predicted]
+        limit = np.where(predicted < 0, np.inf, self.thresholds_[predicted])  # "I defer" of a triage inside is no class
         return labels, (trust >= limit) & (limit < np.inf)
 
     def _calibrate_apart(
@@ -489,7 +490,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
     def _check_labels(self, estimator: Any, judged: Judged) -> None:
         """A class that the model never saw is an error of the model; labels of another kind are a mistake."""
-        if not np.isin(judged.true.astype(str), np.asarray(estimator.classes_).astype(str)).any():
+        if (positions(judged.true, estimator.classes_) < 0).all():
             raise ValueError(
                 "None of the calibration labels given to TriageClassifier is a class of its estimator: the "
                 f"labels are {np.unique(judged.true)[:5].tolist()}, the classes "

@@ -202,3 +202,70 @@ def test_the_shuffle_is_the_sequential_one(emulated, monkeypatch):
             j = (((z ^ (z >> 31)) >> 32) * i) >> 32
             items[i - 1], items[j] = items[j], items[i - 1]
         np.testing.assert_array_equal(emulated.download(state._fields["order"])[member], items)
+
+
+class Interrupted(EmulatedDevice):
+    """A device whose user presses Ctrl-C when a kernel is launched."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.kernel = kernel
+
+    def launch(self, compiled, kernel, *arguments):
+        super().launch(compiled, kernel, *arguments)
+        if kernel == self.kernel:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("solver", "kernel"),
+    [
+        ("adam", "small_adam"),
+        ("adam", "adam_norms"),
+        ("adam", "adam_slopes"),
+        ("cpm, all departures", "cpm_select"),
+        ("cpm, all departures", "cpm_row_in_clusters_of_8"),
+    ],
+)
+def test_an_interrupt_leaves_nothing_on_the_device(emulated, monkeypatch, solver, kernel, streamed):
+    """Even while the exception, with all frames of its traceback, is kept, as an interactive session does."""
+    small = kernel == "small_adam"
+    if small and streamed:
+        pytest.skip("small problems are not streamed")
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", str(int(small)))
+    if streamed:
+        monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
+    device = Interrupted(kernel)
+    problem = replace(sample_problem("uint8"), device=device)
+    batch = sample_batch(problem)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        solve(problem, batch, SOLVERS[solver])
+    assert kept.tb is not None
+    assert device.used_bytes() == 0
+    device.kernel = None  # the same problem can be trained again
+    again, fresh = (solve(one, batch, SOLVERS[solver]) for one in (problem, replace(problem, device=emulated)))
+    np.testing.assert_array_equal(again.weights[0], fresh.weights[0])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_interrupted_prediction_leaves_nothing_on_the_device(emulated, monkeypatch, streamed):
+    if streamed:
+        monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
+    problem, device = sample_problem("uint8"), Interrupted("member_values")
+    weights = np.ones((3, 2, 6), np.float32)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        member_values(problem.X, weights, problem.center, problem.scale, device=device)
+    assert kept.tb is not None
+    assert device.used_bytes() == 0
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+def test_what_has_no_room_leaves_nothing_on_the_device(emulated, monkeypatch, solver):
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
+    problem = replace(sample_problem("uint8"), device=emulated)
+    with pytest.raises(MemoryError, match="need about") as kept:
+        solve(problem, sample_batch(problem), SOLVERS[solver])
+    assert kept.tb is not None
+    assert emulated.used_bytes() == 0

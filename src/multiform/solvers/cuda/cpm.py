@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -264,8 +263,8 @@ class CudaCpmState(DeviceState):
     # ----------------------------------------------------------------------------------------------- the moves
 
     def _move_rows(self, n_set: npt.NDArray[np.int64]) -> None:
-        device, members, rows, solver = self._device, self._members, self._rows, self._solver
-        B, m, q = members.n_members, members.n_classes, members.n_components
+        device, members, rows = self._device, self._members, self._rows
+        B, m = members.n_members, members.n_classes
         n_kept = device.download(self._fields["n_kept"]).astype(np.int64)
         kept = device.download(self._fields["kept"]) if rows.streamed else None
         ready = self._gathered(kept, 0, n_kept, self._capacity)
@@ -284,43 +283,29 @@ class CudaCpmState(DeviceState):
         arguments = self._set_arguments(rows=rows.values if ready is None else ready, **laid_out)
         self._sets("cpm_lay_out", arguments, grid=tiles, threads=256, shared=32 * 33 * rows.stored_bytes)
 
-        if solver.synchronous:
-            launch = self._row_launcher(np.arange(B * m), lanes, laid_out)
-            for r in range(q):
-                launch(r, 0, r % 2)
+        if self._solver.synchronous:
+            self._move_sets(np.arange(B * m), lanes, laid_out)
             return
         for k in range(m):
             sets = np.arange(k, B * m, m)
-            launch = self._row_launcher(sets, lanes[sets], laid_out)
-            for r in range(q):
-                launch(r, 1, 0)
+            self._move_sets(sets, lanes[sets], laid_out)
 
-    def _row_launcher(
-        self, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], laid_out: dict[str, Any]
-    ) -> Callable[[int, int, int], None]:
-        """What moves one row of these separators; those that no sample judges stay as they are."""
-        device, stored, frozen = self._device, self._rows.stored_bytes, self._solver.frozen_own
+    def _move_sets(self, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], laid_out: dict[str, Any]) -> None:
+        """Every row of these separators, one after the other; those that no sample judges stay as they are."""
+        device, stored, solver = self._device, self._rows.stored_bytes, self._solver
         sets, lanes = sets[lanes > 0], lanes[lanes > 0]
         if len(sets) == 0:
-            return lambda r, alone, flip: None
+            return
         geometry = Geometry.of(sets, lanes, device)
-        memory = None
-        if geometry.slots == 0:
-            memory = device.empty((self._n_lanes, 6), np.float32)
+        in_memory = geometry.slots == 0
         blocks = [device.upload(np.ascontiguousarray(column)) for column in geometry.blocks.T]
-        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=geometry.slots, FROZEN=int(frozen))
-        arguments = program.arguments(
-            self._fields | laid_out,
-            memory=memory,
-            block_set=blocks[0],
-            block_rank=blocks[1],
-            block_group=blocks[2],
-        )
+        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=geometry.slots, FROZEN=int(solver.frozen_own))
+        fields: dict[str, Any] = self._fields | laid_out
+        fields |= {"memory": device.empty((self._n_lanes, 6), np.float32) if in_memory else None}
+        fields |= dict(zip(("block_set", "block_rank", "block_group"), blocks, strict=True))
+        arguments = program.arguments(fields)
         kernel = f"cpm_row_in_clusters_of_{BLOCKS_OF_CLUSTER}" if geometry.clustered else "cpm_row"
-        grid, shared = (len(geometry.blocks), 1, 1), geometry.shared(stored, exact=not frozen)
-        held = (memory, blocks)  # until the last launch
-
-        def launch(r: int, alone: int, flip: int, held: Any = held) -> None:
+        grid, shared = (len(geometry.blocks), 1, 1), geometry.shared(stored, exact=not solver.frozen_own)
+        for r in range(self._members.n_components):
+            alone, flip = (0, r % 2) if solver.synchronous else (1, 0)
             program(kernel, arguments, r, alone, flip, grid=grid, threads=geometry.threads, shared=shared)
-
-        return launch

@@ -57,6 +57,6 @@ def _cupy_array(array: Any) -> Any:
     from multiform.solvers.cuda.device import cupy_module
 
     cupy = cupy_module()
-    if hasattr(array, "__cuda_array_interface__") or isinstance(array, np.ndarray):
+    if isinstance(array, (np.ndarray, cupy.ndarray)) or not hasattr(array, "__dlpack__"):
         return cupy.asarray(array)
-    return cupy.from_dlpack(array)
+    return cupy.from_dlpack(array)  # waits for the stream that makes the array

@@ -59,6 +59,16 @@ def library(source, defines):
     return ctypes.CDLL(str(built))
 
 
+def run_kernel(built, kernel, grid, threads, arguments, shared):
+    """One launch, to its end."""
+    blocks = re.search(r"_in_clusters_of_(\d+)$", kernel)
+    pointers = (ctypes.c_void_p * len(arguments))(*(argument.ctypes.data for argument in arguments))
+    sizes = (ctypes.c_uint * 3)(*grid)
+    size, n_blocks = -(-threads // 32) * 32, int(blocks[1]) if blocks else 1
+    failed = built.emulate(kernel.encode(), sizes, size, n_blocks, ctypes.c_size_t(shared), pointers)
+    assert failed == 0, f"no kernel is named {kernel}"
+
+
 class EmulatedStaging:
     def __init__(self, device, shape, dtype):
         self.arrays = [device.zeros(shape, dtype) for _ in range(2)]
@@ -121,13 +131,7 @@ class EmulatedDevice:
     def launch(self, compiled, kernel, grid, threads, arguments, shared):
         self.launches.append(kernel)
         assert shared <= self.shared_bytes, f"{kernel} asks for {shared} bytes of shared memory"
-        blocks = re.search(r"_in_clusters_of_(\d+)$", kernel)
-        held = [np.array(argument) for argument in arguments]
-        pointers = (ctypes.c_void_p * len(held))(*(argument.ctypes.data for argument in held))
-        sizes = (ctypes.c_uint * 3)(*grid)
-        size, n_blocks = -(-threads // 32) * 32, int(blocks[1]) if blocks else 1
-        failed = compiled.emulate(kernel.encode(), sizes, size, n_blocks, ctypes.c_size_t(shared), pointers)
-        assert failed == 0, f"no kernel is named {kernel}"
+        run_kernel(compiled, kernel, grid, threads, [np.array(argument) for argument in arguments], shared)
 
     def graph(self, work):
         return work

@@ -2,7 +2,6 @@
 
 import builtins
 import re
-import shutil
 import subprocess
 import sys
 
@@ -12,20 +11,12 @@ import pytest
 from multiform import DiagnosisPlanner, QMSClassifier, QMSClassifierCV
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.solvers.cuda import device as cuda_device
-from multiform.solvers.cuda.sources import argument_layout, source_text
+from multiform.solvers.cuda.cpm import REGISTERS_OF_THREAD
+from multiform.solvers.cuda.sources import argument_layout
 from multiform.solvers.placement import GAINS_FROM, works_on_gpu
 from multiform.testing import SOLVERS, GpuEngine, sample_batch, sample_problem
+from tests.gpu import nvrtc
 from tests.gpu.emulated import EmulatedDevice
-
-SOURCES = {
-    "adam.cu": "Adam",
-    "small_adam.cu": "Small",
-    "cpm_sets.cu": "Sets",
-    "cpm_row.cu": "Row",
-    "values.cu": "Values",
-    "means.cu": "Means",
-    "storage.cu": "Narrowing",
-}
 
 
 def test_nothing_of_the_gpu_is_imported_before_it_is_asked_for():
@@ -165,7 +156,7 @@ def test_partial_fit_goes_on_from_its_moments(emulated, monkeypatch, digits):
 
 
 def test_arguments_are_those_of_the_sources():
-    for source, structure in SOURCES.items():
+    for source, structure in nvrtc.STRUCTURES.items():
         assert argument_layout(source, structure).dtype.names
     with pytest.raises(ValueError, match=r"values\.cu declares no structure Nothing"):
         argument_layout("values.cu", "Nothing")
@@ -178,21 +169,20 @@ def test_a_forgotten_argument_is_an_error(emulated):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no CUDA compiler")
+@pytest.mark.skipif(not nvrtc.compilers(), reason="no NVRTC: pip install nvidia-cuda-nvrtc-cu12")
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("source", SOURCES)
-def test_sources_compile_without_spills(tmp_path, source, architecture):
-    """For the default q of 18 nothing is spilled to memory."""
-    code = tmp_path / source
-    code.write_text(source_text(source).replace("#pragma once", ""))
-    for frozen, slots in [(1, 4), (1, 8), (0, 4), (1, 0)] if source == "cpm_row.cu" else [(1, 4)]:
-        defines = {"STORED": 1, "TILES": 3, "SPLIT": 1, "FROZEN": frozen, "SLOTS": slots}
-        options = [f"-D{name}={value}" for name, value in defines.items()]
-        command = ["nvcc", f"-arch={architecture}", "-std=c++17", "-cubin", "-Xptxas", "-v", *options, "-o"]
-        done = subprocess.run([*command, tmp_path / "out.cubin", code], capture_output=True, text=True, check=True)
-        spilled = re.findall(r"(\d+) bytes spill stores", done.stderr)
-        assert spilled
-        assert set(spilled) == {"0"}
+@pytest.mark.parametrize("source", nvrtc.STRUCTURES)
+def test_sources_compile_without_spills(source, architecture):
+    """What a GPU would be given, from the compiler that CuPy calls; nothing is spilled to memory."""
+    package = next(iter(nvrtc.compilers()))
+    for variant in nvrtc.near_the_default(source):
+        said = nvrtc.assembled(package, source, architecture, variant)
+        clusters = source == "cpm_row.cu" and architecture == "sm_90"
+        assert ("cpm_row_in_clusters_of_8" in said) == clusters
+        assert said
+        assert {spilled for _, spilled in said.values()} == {0}, (variant, said)
+        if source == "cpm_row.cu" and variant["FROZEN"] and variant["SLOTS"]:  # what `Geometry` reckons with
+            assert max(registers for registers, _ in said.values()) <= REGISTERS_OF_THREAD[variant["SLOTS"]]
 
 
 def test_an_old_gpu_has_no_clusters(emulated):

@@ -31,6 +31,7 @@ BUDGET = "MULTIFORM_GPU_MEMORY"
 PRECISION = "MULTIFORM_GPU_PRECISION"
 CLUSTERS = "MULTIFORM_GPU_CLUSTERS"
 SMALL = "MULTIFORM_GPU_SMALL"
+PART_BYTES = 256 * 2**20  # of X, where it is brought to the device in parts
 MEMORY_SHARE = 0.9  # of what is free; the driver and the compiler's own modules want the rest
 
 
@@ -256,9 +257,14 @@ class CudaDevice:
             return host
 
     def padded(self, X: Any, pitch: int) -> Any:
+        with self.cupy.cuda.Device(self._number):  # X of the device may still be in the making, on the caller's stream
+            self.stream.wait_event(self.cupy.cuda.get_current_stream().record())
+        n, p = X.shape
+        per_part = max(1, PART_BYTES // (pitch * X.dtype.itemsize))
         with self.current():
-            rows = self.cupy.zeros((X.shape[0], pitch), X.dtype)
-            rows[:, : X.shape[1]] = self.cupy.asarray(X)
+            rows = self.cupy.zeros((n, pitch), X.dtype)
+            for start in range(0, n, per_part):  # a second copy of all of X might have no room
+                rows[start : start + per_part, :p] = self.cupy.asarray(X[start : start + per_part])
             return rows
 
     def write(self, array: Any, rows: Array) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from multiform.solvers.cuda.device import Device
+from multiform.solvers.cuda.device import PART_BYTES, Device
 from multiform.solvers.cuda.sources import argument_layout
+from multiform.solvers.placement import on_gpu
 from multiform.solvers.problem import Floats
 
 __all__ = ["DeviceRows", "place"]
@@ -18,7 +19,6 @@ __all__ = ["DeviceRows", "place"]
 Array = npt.NDArray[Any]
 
 ROOM_FOR_X = 0.6  # of the free memory; the rest is for the members
-PART_BYTES = 256 * 2**20  # of a host matrix that must be made dense
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,13 @@ def place(X: Any, center: Floats, scale: Floats, device: Device) -> DeviceRows:
     whole_center[p] = unit[p] = 1
     item = X.dtype.itemsize
     described = (pitch, n, p, device.upload(whole_center), device.upload(unit))
-    if n * pitch * item > ROOM_FOR_X * device.free_bytes():
+    needed, free = n * pitch * item, device.free_bytes()
+    if needed > ROOM_FOR_X * free:
+        if on_gpu(X):
+            raise MemoryError(
+                f"X, on the GPU already, needs a copy of {needed / 1e9:.1f} GB there; {free / 1e9:.1f} GB are free: "
+                "give it in parts, or as a NumPy array, which is streamed."
+            )
         values = device.zeros((1, pitch), X.dtype)
         return DeviceRows(device, X, values, item, *described)
     if scipy.sparse.issparse(X):
@@ -83,7 +89,7 @@ def place(X: Any, center: Floats, scale: Floats, device: Device) -> DeviceRows:
             device.write(values[start:], part)
     else:
         values = device.padded(X, pitch)
-    if item == 4:
+    if item == 4 and 2 * n * pitch <= device.free_bytes():
         narrow = _as_half(values, device)
         if narrow is not None:
             values, item = narrow, 2

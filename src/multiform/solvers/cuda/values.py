@@ -85,6 +85,5 @@ def _member_values(rows: DeviceRows, weights: Floats, columns: Ints | None) -> A
         arguments = program.arguments(fields, first=first, n=count, values=values[first:])
         launch_squares(program, arguments, count, m, 1)
         launch_values(program, arguments, count, m, 1)
-    if staging is not None:
-        device.wait()  # else the host's memory of a copy under way could be somebody else's already
+    device.wait()  # who reads the values, frees X or has the staging's memory next may do so on another stream
     return values

@@ -258,10 +258,12 @@ def check_parity(
     *,
     some_columns: bool = False,
     given_start: bool = False,
+    n_samples: int = 60,
+    n_features: int = 5,
     judge: Engine | None = None,
 ) -> None:
     """The same moves and the same model as the NumPy twin (or another judge), up to single precision."""
-    problem = sample_problem(storage)
+    problem = sample_problem(storage, n_samples=n_samples, n_features=n_features)
     batch = sample_batch(problem, some_columns=some_columns, given_start=given_start)
     ours = engine.train(problem, batch, SOLVERS[solver])
     twin = (judge or CpuEngine("reference")).train(problem, batch, SOLVERS[solver])

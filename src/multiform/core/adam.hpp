@@ -32,24 +32,27 @@ class AdamMember {
 
    private:
     void begin_pass();
+    void run(Team& team, int64_t until, double deadline);
     void step(Team& team, int64_t begin, int64_t end);
     void reserve(int n_threads);
 
     Problem problem_;
     Member member_;
     AdamSettings settings_;
-    float *first_, *second_;
+    float *first_, *second_;  // by output, as the weights; the copies of a call stand by feature
     Random random_;
     std::vector<int32_t> eligible_, order_;
     std::vector<uint8_t> active_;
     int64_t steps_, passes_ = 0, batch_ = 0, n_batches_ = 0, visits_ = 0;
+    int64_t n_groups_, group_;  // of features: how many, and how wide (a multiple of 16)
     double pass_loss_ = 0, pass_weight_ = 0;
     std::vector<double> losses_;
+    std::vector<float> moving_, moving_first_, moving_second_;
     // scratch of one step
-    std::vector<float> x_, z_, gradient_, scratch_, energy_, row_weight_;
+    std::vector<float> x_, z_, gradient_, scratch_, energy_, row_weight_, decay_, tile_norm_;
     std::vector<int32_t> row_target_;
     std::vector<uint8_t> row_active_;
-    std::vector<double> tile_loss_, tile_slope_, tile_norm_;
+    std::vector<double> tile_loss_, tile_slope_;
 };
 
 }  // namespace multiform

@@ -16,14 +16,16 @@ constexpr float kLeftOut = std::numeric_limits<float>::infinity();
 
 namespace {
 
-// As `residuals`, but a row's result does not depend on its place in the tile, which BLAS does not promise.
-void exact_residuals(const float* x, int64_t stride, int64_t n, const float* w, int64_t rows, int64_t width, float* z) {
+// As the kernels' residuals, but in double: a row's result does not depend on its place in the tile, which BLAS does
+// not promise. The weights stand by output.
+void exact_residuals(const float* x, int64_t stride, int64_t n, const float* w, int64_t rows, int64_t width, float* z,
+                     int64_t z_stride) {
     for (int64_t i = 0; i < n; ++i)
         for (int64_t r = 0; r < rows; ++r) {
             double sum = 0;
             for (int64_t c = 0; c < width; ++c)
                 sum += static_cast<double>(x[i * stride + c]) * static_cast<double>(w[r * width + c]);
-            z[i * rows + r] = static_cast<float>(sum);
+            z[i * z_stride + r] = static_cast<float>(sum);
         }
 }
 
@@ -50,12 +52,13 @@ float CpmMember::weight(int64_t place) const {
 // Looks at the samples in order until the sweep is full, and keeps those with a pair above slack * alpha.
 void CpmMember::begin_sweep(Team& team) {
     const int64_t m = problem_.n_classes, q = member_.n_components, outputs = m * q;
-    const int64_t width = member_.width(), stride = padded(width);
+    const int64_t width = member_.width(), stride = padded(width), z_stride = padded(outputs);
     order_.clear();
     for (const int32_t i : eligible_)
         if (active_[i] || settings_.revisit >= 1 || random_.uniform() < settings_.revisit) order_.push_back(i);
     if (settings_.max_entries > 0) random_.shuffle(order_);
     noise_energy(member_, m, energy_.data());
+    if (settings_.frozen_own) by_feature(member_.weights, outputs, width, by_feature_);
 
     kept_.clear();
     f_.clear();
@@ -65,7 +68,7 @@ void CpmMember::begin_sweep(Team& team) {
         set.tried = set.accepted = set.looked = 0;
     }
     tile_x_.resize(static_cast<size_t>(team.size() * kTileRows * stride));
-    tile_z_.resize(static_cast<size_t>(team.size() * kTileRows * outputs));
+    tile_z_.resize(static_cast<size_t>(team.size() * kTileRows * z_stride));
     tile_f_.resize(static_cast<size_t>(kTiles * kTileRows * m));
     const int64_t most = settings_.max_entries > 0
                              ? settings_.max_entries * std::min(sweeps_ + 1, settings_.ramp) / settings_.ramp
@@ -79,14 +82,15 @@ void CpmMember::begin_sweep(Team& team) {
         team.each((end - begin + kTileRows - 1) / kTileRows, [&](int64_t tile, int thread) {
             const int64_t first = begin + tile * kTileRows, last = std::min(end, first + kTileRows);
             float* x = tile_x_.data() + thread * kTileRows * stride;
-            float* z = tile_z_.data() + thread * kTileRows * outputs;
-            problem_.kernels->gather(problem_.rows, order_.data() + first, last - first, member_.columns,
-                                     member_.n_features, x, stride);
+            float* z = tile_z_.data() + thread * kTileRows * z_stride;
+            problem_.kernels->gather(problem_.rows, {order_.data() + first, last - first, member_.columns,
+                                                     member_.n_features, 0, width, x, stride});
             if (settings_.frozen_own)
-                residuals(problem_.sgemm, x, stride, last - first, member_.weights, outputs, width, z);
+                problem_.kernels->residuals(
+                    {problem_.sgemm, x, stride, last - first, width, by_feature_.data(), z_stride, z});
             else
-                exact_residuals(x, stride, last - first, member_.weights, outputs, width, z);
-            problem_.kernels->member_values(z, last - first, m, q, tile_f_.data() + tile * kTileRows * m);
+                exact_residuals(x, stride, last - first, member_.weights, outputs, width, z, z_stride);
+            problem_.kernels->member_values(z, z_stride, last - first, m, q, tile_f_.data() + tile * kTileRows * m);
         });
         for (int64_t i = begin; i < end && entries < most; ++i) {
             const int32_t sample = order_[i];
@@ -163,7 +167,8 @@ void CpmMember::lay_out(ClassSet& set) {
             for (int64_t lane = 0; lane < count; ++lane) set.bytes[p * set.n_lanes + b * kLanes + lane] = 1;
             present[p * n_blocks + b] = 1;
         } else {
-            problem_.kernels->gather(problem_.rows, samples, count, member_.columns, p, block.data(), stride);
+            problem_.kernels->gather(problem_.rows,
+                                     {samples, count, member_.columns, p, 0, p + 1, block.data(), stride});
             for (int64_t c = 0; c <= p; ++c) {
                 float* out = set.columns.data() + c * set.n_lanes + b * kLanes;
                 bool any = false;

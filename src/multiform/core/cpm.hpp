@@ -70,7 +70,7 @@ class CpmMember {
     std::vector<float> energy_;
     std::vector<ClassSet> sets_;
     std::vector<int64_t> by_size_;
-    std::vector<float> tile_x_, tile_z_, tile_f_;
+    std::vector<float> by_feature_, tile_x_, tile_z_, tile_f_;
     int64_t sweeps_ = 0, next_row_ = -1, tried_ = 0, accepted_ = 0, looked_ = 0;
     std::vector<double> losses_;
 };

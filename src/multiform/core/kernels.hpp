@@ -2,12 +2,17 @@
 //
 // kernels.inl is compiled once per instruction set, each time in a namespace of its own; dispatch.cpp picks
 // one table at run time. Every kernel works on lanes of 16 floats whatever the registers hold, and no
-// compilation fuses multiplies with adds, so all instruction sets give the same bits.
+// compilation fuses multiplies with adds, so all instruction sets give the same bits. The exception are the two
+// matrix products (products.inl): they fuse, the same way for AVX2 and AVX-512; without those they are BLAS's.
 #pragma once
 
 #include <cstdint>
 
 namespace multiform {
+
+// BLAS's own signature (column-major, everything by pointer), as SciPy hands it out.
+using Sgemm = void (*)(char* transa, char* transb, int* m, int* n, int* k, float* alpha, float* a, int* lda, float* b,
+                       int* ldb, float* beta, float* c, int* ldc);
 
 enum class RowKind { float32, uint8, csr };
 
@@ -24,10 +29,42 @@ struct Rows {
     const float* inverse_scale = nullptr;
 };
 
+// out[i] = ((x_s - center) * inverse_scale, -1)[first:last] of the samples s: the -1 makes A x - b one product.
+struct Gathered {
+    const int32_t* samples;
+    int64_t n_samples;
+    const int32_t* columns;  // selected ones, ascending; null: all
+    int64_t n_features;      // of those selected; the -1 stands at n_features
+    int64_t first, last;
+    float* out;
+    int64_t stride;  // of out; what is beyond last - first becomes 0
+};
+
+// z = x weights: (n_rows, width) times (width, n_outputs). All row-major; n_outputs is a multiple of 16, and x and z
+// have room for a multiple of 8 rows.
+struct Residuals {
+    Sgemm sgemm;
+    const float* x;
+    int64_t x_stride, n_rows, width;
+    const float* weights;
+    int64_t n_outputs;
+    float* z;
+};
+
+// out = x^T z: (n_features, n_rows) times (n_rows, n_outputs). x and out have room for a multiple of 8 features.
+struct Gradient {
+    Sgemm sgemm;
+    const float* x;
+    int64_t x_stride, n_rows, n_features;
+    const float* z;
+    int64_t z_stride, n_outputs;
+    float* out;
+};
+
 // One tile of samples on its way from residuals to the gradient of the ratio loss.
 struct LossTile {
-    float* residuals;  // in: A x - b, (n_rows, m * q); out: the gradient of the loss by it
-    int64_t n_rows, n_classes, n_components;
+    float* residuals;  // in: A x - b, (n_rows, m * q), its rows `stride` apart; out: the gradient of the loss by it
+    int64_t stride, n_rows, n_classes, n_components;
     const int32_t* target;
     const float* weight;        // per row; null means 1
     const float* class_weight;  // per class
@@ -40,13 +77,15 @@ struct LossTile {
     uint8_t* active;       // out: whether the row still has a pair above alpha
 };
 
+// The weights of one feature, for a stretch of outputs.
 struct AdamSlice {
     float* weights;
     float* first;
     float* second;
     const float* gradient;
-    int64_t length;
-    float decay;  // closed-form noise: decay * weights is added to the gradient
+    int64_t length;      // a multiple of 16
+    const float* decay;  // closed-form noise: decay * weights is added to the gradient; null: no noise
+    float* norm;         // with noise: the squares of the new weights are added here
     float beta1, beta2, step, epsilon;
 };
 
@@ -87,11 +126,15 @@ struct CpmRow {
 
 struct Kernels {
     const char* name;
-    void (*gather)(const Rows&, const int32_t* samples, int64_t n, const int32_t* columns, int64_t n_selected,
-                   float* out, int64_t stride);
+    void (*gather)(const Rows&, const Gathered&);
+    void (*residuals)(const Residuals&);
+    void (*gradient)(const Gradient&);
+    void (*add)(const float* part, int64_t length, float* sum);  // a multiple of 16
     double (*ratio_loss)(const LossTile&);
     void (*adam)(const AdamSlice&);
-    void (*member_values)(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components, float* out);
+    // residuals (n_rows, m * q), their rows `stride` apart -> out (n_rows, m)
+    void (*member_values)(const float* residuals, int64_t stride, int64_t n_rows, int64_t n_classes,
+                          int64_t n_components, float* out);
     void (*cpm_residual)(CpmRow&);
     void (*cpm_row)(CpmRow&);
     // Adds the rows first..last to sum, or with a mean their squared deviations from it; dense rows only.

@@ -13,6 +13,9 @@
 
 namespace multiform::MULTIFORM_ISA {
 
+void residuals(const Residuals&);  // products.inl, or BLAS
+void gradient(const Gradient&);
+
 constexpr int64_t kLanes = 16;
 typedef float Lanes __attribute__((vector_size(64)));
 
@@ -45,6 +48,13 @@ static inline Lanes splat(float value) { return Lanes{} + value; }
 
 static inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
 
+static inline Lanes root(Lanes lanes) {
+    float roots[kLanes];
+    store(roots, lanes);
+    for (int lane = 0; lane < kLanes; ++lane) roots[lane] = std::sqrt(roots[lane]);
+    return load(roots);
+}
+
 // Lane i meets lane i + 8, then i + 4, i + 2, i + 1.
 template <typename Sum>
 static inline Sum total(Lanes lanes) {
@@ -58,55 +68,55 @@ static inline Sum total(Lanes lanes) {
 // ---------------------------------------------------------------------------------------- rows into a batch
 
 template <typename Value>
-static void gather_dense(const Rows& rows, const Value* row, const int32_t* columns, int64_t n_selected, float* out) {
-    if (columns != nullptr) {
-        for (int64_t c = 0; c < n_selected; ++c) {
-            const int32_t column = columns[c];
-            out[c] = (static_cast<float>(row[column]) - rows.center[column]) * rows.inverse_scale[column];
+static void gather_dense(const Rows& rows, const Value* row, const Gathered& g, int64_t last, float* out) {
+    if (g.columns != nullptr) {
+        for (int64_t c = g.first; c < last; ++c) {
+            const int32_t column = g.columns[c];
+            *out++ = (static_cast<float>(row[column]) - rows.center[column]) * rows.inverse_scale[column];
         }
         return;
     }
-    int64_t c = 0;
-    for (; c + kLanes <= n_selected; c += kLanes)
-        store(out + c, (load(row + c) - load(rows.center + c)) * load(rows.inverse_scale + c));
-    for (; c < n_selected; ++c) out[c] = (static_cast<float>(row[c]) - rows.center[c]) * rows.inverse_scale[c];
+    int64_t c = g.first;
+    for (; c + kLanes <= last; c += kLanes, out += kLanes)
+        store(out, (load(row + c) - load(rows.center + c)) * load(rows.inverse_scale + c));
+    for (; c < last; ++c) *out++ = (static_cast<float>(row[c]) - rows.center[c]) * rows.inverse_scale[c];
 }
 
 // Stored values stand in ascending columns, and so do the selected ones.
-static void gather_sparse(const Rows& rows, int64_t sample, const int32_t* columns, int64_t n_selected, float* out) {
+static void gather_sparse(const Rows& rows, int64_t sample, const Gathered& g, int64_t last, float* out) {
+    const auto column_at = [&](int64_t c) { return g.columns == nullptr ? static_cast<int32_t>(c) : g.columns[c]; };
     const float* values = static_cast<const float*>(rows.values);
-    int64_t at = rows.indptr[sample];
     const int64_t end = rows.indptr[sample + 1];
-    for (int64_t c = 0; c < n_selected; ++c) {
-        const int32_t column = columns == nullptr ? static_cast<int32_t>(c) : columns[c];
+    int64_t at = g.first == last
+                     ? end
+                     : std::lower_bound(rows.indices + rows.indptr[sample], rows.indices + end, column_at(g.first)) -
+                           rows.indices;
+    for (int64_t c = g.first; c < last; ++c) {
+        const int32_t column = column_at(c);
         while (at < end && rows.indices[at] < column) ++at;
         const float value = at < end && rows.indices[at] == column ? values[at] : 0.0f;
-        out[c] = (value - rows.center[column]) * rows.inverse_scale[column];
+        *out++ = (value - rows.center[column]) * rows.inverse_scale[column];
     }
 }
 
-// out[i] = ((x_s - center) * inverse_scale, -1): the last column makes A x - b one product.
-// samples == null means rows 0..n-1 of `rows`.
-static void gather(const Rows& rows, const int32_t* samples, int64_t n, const int32_t* columns, int64_t n_selected,
-                   float* out, int64_t stride) {
-    for (int64_t i = 0; i < n; ++i) {
-        const int64_t sample = samples == nullptr ? i : samples[i];
-        float* target = out + i * stride;
+static void gather(const Rows& rows, const Gathered& g) {
+    const int64_t last = std::min(g.last, g.n_features);
+    for (int64_t i = 0; i < g.n_samples; ++i) {
+        const int64_t sample = g.samples[i];
+        float* out = g.out + i * g.stride;
         switch (rows.kind) {
             case RowKind::float32:
-                gather_dense(rows, static_cast<const float*>(rows.values) + sample * rows.row_stride, columns,
-                             n_selected, target);
+                gather_dense(rows, static_cast<const float*>(rows.values) + sample * rows.row_stride, g, last, out);
                 break;
             case RowKind::uint8:
-                gather_dense(rows, static_cast<const uint8_t*>(rows.values) + sample * rows.row_stride, columns,
-                             n_selected, target);
+                gather_dense(rows, static_cast<const uint8_t*>(rows.values) + sample * rows.row_stride, g, last, out);
                 break;
             case RowKind::csr:
-                gather_sparse(rows, sample, columns, n_selected, target);
+                gather_sparse(rows, sample, g, last, out);
                 break;
         }
-        target[n_selected] = -1.0f;
-        for (int64_t c = n_selected + 1; c < stride; ++c) target[c] = 0.0f;
+        if (g.last > g.n_features) out[g.n_features - g.first] = -1.0f;
+        for (int64_t c = g.last - g.first; c < g.stride; ++c) out[c] = 0.0f;
     }
 }
 
@@ -140,6 +150,10 @@ static void moments(const Rows& rows, int64_t first, int64_t last, const double*
 
 // ------------------------------------------------------------------------------------------ the ratio loss
 
+static void add(const float* part, int64_t length, float* sum) {
+    for (int64_t at = 0; at < length; at += kLanes) store(sum + at, load(sum + at) + load(part + at));
+}
+
 static inline float sum_of_squares(const float* values, int64_t length) {
     float sum = 0;
     int64_t c = 0;
@@ -158,9 +172,11 @@ static inline float sum_of_squares(const float* values, int64_t length) {
     return sum + ((rest[0] + rest[1]) + (rest[2] + rest[3]));
 }
 
-static void member_values(const float* residuals, int64_t n_rows, int64_t n_classes, int64_t n_components, float* out) {
-    for (int64_t i = 0; i < n_rows * n_classes; ++i)
-        out[i] = sum_of_squares(residuals + i * n_components, n_components);
+static void member_values(const float* residuals, int64_t stride, int64_t n_rows, int64_t n_classes,
+                          int64_t n_components, float* out) {
+    for (int64_t i = 0; i < n_rows; ++i)
+        for (int64_t k = 0; k < n_classes; ++k)
+            out[i * n_classes + k] = sum_of_squares(residuals + i * stride + k * n_components, n_components);
 }
 
 // loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
@@ -170,7 +186,7 @@ static double ratio_loss(const LossTile& tile) {
     constexpr float tiny = 1e-30f;  // a sample that a separator meets exactly: f = 0
     double loss = 0;
     for (int64_t i = 0; i < tile.n_rows; ++i) {
-        float* residual = tile.residuals + i * m * q;
+        float* residual = tile.residuals + i * tile.stride;
         float* f = tile.member_values;
         for (int64_t k = 0; k < m; ++k)
             f[k] = std::max(sum_of_squares(residual + k * q, q) + tile.noise_energy[k], tiny);
@@ -206,17 +222,18 @@ static double ratio_loss(const LossTile& tile) {
 // -------------------------------------------------------------------------------------------------- Adam
 
 static void adam(const AdamSlice& slice) {
-    float* __restrict weights = slice.weights;
-    float* __restrict first = slice.first;
-    float* __restrict second = slice.second;
-    const float* __restrict slopes = slice.gradient;
-    const float beta1 = slice.beta1, beta2 = slice.beta2, decay = slice.decay, epsilon = slice.epsilon;
-    const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2, step = slice.step;
-    for (int64_t i = 0; i < slice.length; ++i) {
-        const float gradient = slopes[i] + decay * weights[i];
-        first[i] = beta1 * first[i] + rest1 * gradient;
-        second[i] = beta2 * second[i] + rest2 * (gradient * gradient);
-        weights[i] -= step * first[i] / (std::sqrt(second[i]) + epsilon);
+    const Lanes beta1 = splat(slice.beta1), beta2 = splat(slice.beta2), step = splat(slice.step);
+    const Lanes rest1 = splat(1.0f - slice.beta1), rest2 = splat(1.0f - slice.beta2), epsilon = splat(slice.epsilon);
+    for (int64_t at = 0; at < slice.length; at += kLanes) {
+        Lanes weights = load(slice.weights + at), gradient = load(slice.gradient + at);
+        if (slice.decay != nullptr) gradient += load(slice.decay + at) * weights;
+        const Lanes first = beta1 * load(slice.first + at) + rest1 * gradient;
+        const Lanes second = beta2 * load(slice.second + at) + rest2 * (gradient * gradient);
+        weights -= step * first / (root(second) + epsilon);
+        store(slice.first + at, first);
+        store(slice.second + at, second);
+        store(slice.weights + at, weights);
+        if (slice.decay != nullptr) store(slice.norm + at, load(slice.norm + at) + weights * weights);
     }
 }
 
@@ -384,7 +401,8 @@ static void cpm_row(CpmRow& row) { row.bytes ? move_row<uint8_t>(row) : move_row
 }  // namespace multiform::MULTIFORM_ISA
 
 namespace multiform {
-const Kernels MULTIFORM_TABLE = {MULTIFORM_NAME,         MULTIFORM_ISA::gather,        MULTIFORM_ISA::ratio_loss,
-                                 MULTIFORM_ISA::adam,    MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_residual,
-                                 MULTIFORM_ISA::cpm_row, MULTIFORM_ISA::moments};
+const Kernels MULTIFORM_TABLE = {MULTIFORM_NAME,          MULTIFORM_ISA::gather,        MULTIFORM_ISA::residuals,
+                                 MULTIFORM_ISA::gradient, MULTIFORM_ISA::add,           MULTIFORM_ISA::ratio_loss,
+                                 MULTIFORM_ISA::adam,     MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_residual,
+                                 MULTIFORM_ISA::cpm_row,  MULTIFORM_ISA::moments};
 }  // namespace multiform

@@ -176,11 +176,12 @@ void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double second
 
 void member_values(const RowsView& view, Array<const float, 3> weights, std::optional<Array<const int32_t, 1>> columns,
                    nb::capsule capsule, int n_threads, Array<float, 2> out) {
-    constexpr int64_t kTileRows = 512;
+    constexpr int64_t kTileRows = 128;
     const Sgemm sgemm = sgemm_of(capsule);
     const Rows& rows = view.rows;
     const int64_t m = static_cast<int64_t>(weights.shape(0)), q = static_cast<int64_t>(weights.shape(1));
     const int64_t width = static_cast<int64_t>(weights.shape(2)), stride = padded(width), n = rows.n_rows;
+    const int64_t outputs = padded(m * q);
     const int64_t selected = columns ? static_cast<int64_t>(columns->size()) : rows.n_columns;
     if (width != selected + 1 || static_cast<int64_t>(out.shape(0)) != n || static_cast<int64_t>(out.shape(1)) != m)
         throw nb::value_error("member_values: shapes do not fit");
@@ -190,16 +191,17 @@ void member_values(const RowsView& view, Array<const float, 3> weights, std::opt
     nb::gil_scoped_release release;
     Team team(n_threads);
     std::vector<float> x(static_cast<size_t>(team.size() * kTileRows * stride));
-    std::vector<float> z(static_cast<size_t>(team.size() * kTileRows * m * q));
+    std::vector<float> z(static_cast<size_t>(team.size() * kTileRows * outputs)), laid_out;
+    by_feature(w, m * q, width, laid_out);
     std::vector<int32_t> samples(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) samples[i] = static_cast<int32_t>(i);
     team.each((n + kTileRows - 1) / kTileRows, [&](int64_t tile, int thread) {
         const int64_t first = tile * kTileRows, count = std::min(kTileRows, n - first);
         float* tile_x = x.data() + thread * kTileRows * stride;
-        float* tile_z = z.data() + thread * kTileRows * m * q;
-        view.kernels->gather(rows, samples.data() + first, count, chosen, selected, tile_x, stride);
-        residuals(sgemm, tile_x, stride, count, w, m * q, width, tile_z);
-        view.kernels->member_values(tile_z, count, m, q, target + first * m);
+        float* tile_z = z.data() + thread * kTileRows * outputs;
+        view.kernels->gather(rows, {samples.data() + first, count, chosen, selected, 0, width, tile_x, stride});
+        view.kernels->residuals({sgemm, tile_x, stride, count, width, laid_out.data(), outputs, tile_z});
+        view.kernels->member_values(tile_z, outputs, count, m, q, target + first * m);
     });
 }
 
@@ -245,8 +247,9 @@ void gather_rows(const RowsView& view, Array<const int32_t, 1> samples, Array<fl
         throw nb::value_error("gather_rows: out must have the shape (samples, columns + 1)");
     for (size_t i = 0; i < samples.size(); ++i)
         if (samples(i) < 0 || samples(i) >= view.rows.n_rows) throw nb::value_error("a sample is out of range");
-    view.kernels->gather(view.rows, samples.data(), static_cast<int64_t>(samples.size()), nullptr, view.rows.n_columns,
-                         out.data(), static_cast<int64_t>(out.shape(1)));
+    const int64_t p = view.rows.n_columns;
+    view.kernels->gather(
+        view.rows, {samples.data(), static_cast<int64_t>(samples.size()), nullptr, p, 0, p + 1, out.data(), p + 1});
 }
 
 }  // namespace

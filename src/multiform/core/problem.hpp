@@ -1,4 +1,4 @@
-// What a solver is given and does not change, and the product that both solvers share.
+// What a solver is given and does not change, and how its weights stand.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,6 @@
 #include "team.hpp"
 
 namespace multiform {
-
-// BLAS's own signature (column-major, everything by pointer), as SciPy hands it out.
-using Sgemm = void (*)(char* transa, char* transb, int* m, int* n, int* k, float* alpha, float* a, int* lda, float* b,
-                       int* ldb, float* beta, float* c, int* ldc);
 
 struct Problem {
     Rows rows;
@@ -38,14 +34,19 @@ struct Member {
 
 inline int64_t padded(int64_t length) { return (length + 15) / 16 * 16; }
 
-// Z (n, rows) = X (n, width) W^T, W (rows, width): all row-major.
-inline void residuals(Sgemm sgemm, const float* x, int64_t stride, int64_t n, const float* w, int64_t rows,
-                      int64_t width, float* z) {
-    char yes = 'T', no = 'N';
-    float one = 1, zero = 0;
-    int m_ = static_cast<int>(rows), n_ = static_cast<int>(n), k_ = static_cast<int>(width);
-    int ldx = static_cast<int>(stride), ldw = k_, ldz = m_;
-    sgemm(&yes, &no, &m_, &n_, &k_, &one, const_cast<float*>(w), &ldw, const_cast<float*>(x), &ldx, &zero, z, &ldz);
+// The engine multiplies by weights that stand by feature: (padded(width), padded(outputs)), 0 where padded, so that a
+// vector holds one feature's weights for many outputs. Callers have them by output: (outputs, width).
+inline void by_feature(const float* weights, int64_t outputs, int64_t width, std::vector<float>& out) {
+    const int64_t stride = padded(outputs);
+    out.assign(static_cast<size_t>(padded(width) * stride), 0.0f);
+    for (int64_t o = 0; o < outputs; ++o)
+        for (int64_t c = 0; c < width; ++c) out[c * stride + o] = weights[o * width + c];
+}
+
+inline void by_output(const std::vector<float>& weights, int64_t outputs, int64_t width, float* out) {
+    const int64_t stride = padded(outputs);
+    for (int64_t o = 0; o < outputs; ++o)
+        for (int64_t c = 0; c < width; ++c) out[o * width + c] = weights[c * stride + o];
 }
 
 // sigma^2 ||A_k||_F^2: what input noise of deviation sigma adds to the expected f_k.

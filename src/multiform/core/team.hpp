@@ -4,13 +4,14 @@
 #include <atomic>
 #include <cstdint>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace multiform {
 
 class Team {
    public:
-    explicit Team(int n_threads) {
+    explicit Team(int n_threads) : next_(static_cast<size_t>(n_threads)) {
         for (int id = 1; id < n_threads; ++id) workers_.emplace_back([this, id] { work(id); });
     }
 
@@ -26,31 +27,20 @@ class Team {
 
     int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-    // task(index, thread) for every index, each thread taking the next one that is left.
+    // task(index, thread) for every index. Thread t begins with the tasks t, t + size(), ..., so that what a task has
+    // touched is still in the cache of the core that touches it next, and then helps the others with theirs.
     template <typename Task>
     void each(int64_t n_tasks, Task&& task) {
-        run(n_tasks, false, task);
-    }
-
-    // The same with index i on thread i % size() every time, so that what a task has touched is still in the cache
-    // of the core that touches it next.
-    template <typename Task>
-    void each_in_place(int64_t n_tasks, Task&& task) {
-        run(n_tasks, true, task);
-    }
-
-   private:
-    template <typename Task>
-    void run(int64_t n_tasks, bool in_place, Task& task) {
         if (workers_.empty() || n_tasks <= 1) {
             for (int64_t index = 0; index < n_tasks; ++index) task(index, 0);
             return;
         }
         context_ = const_cast<void*>(static_cast<const void*>(&task));
-        invoke_ = [](void* context, int64_t index, int thread) { (*static_cast<Task*>(context))(index, thread); };
+        invoke_ = [](void* context, int64_t index, int thread) {
+            (*static_cast<std::remove_reference_t<Task>*>(context))(index, thread);
+        };
         n_tasks_ = n_tasks;
-        in_place_ = in_place;
-        next_.store(0, std::memory_order_relaxed);
+        for (auto& own : next_) own.round.store(0, std::memory_order_relaxed);
         busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
         round_.fetch_add(1, std::memory_order_release);
         round_.notify_all();
@@ -59,6 +49,7 @@ class Team {
             spins < kSpins ? relax() : std::this_thread::yield();
     }
 
+   private:
     // Tens of microseconds: longer than the wait for a colleague within a step, shorter than anything a user notices.
     static constexpr int kSpins = 2000;
 
@@ -71,12 +62,12 @@ class Team {
     }
 
     void take(int thread) {
-        if (in_place_) {
-            for (int64_t index = thread; index < n_tasks_; index += size()) invoke_(context_, index, thread);
-            return;
+        for (int help = 0; help < size(); ++help) {
+            const int owner = (thread + help) % size();
+            for (int64_t index;
+                 (index = next_[owner].round.fetch_add(1, std::memory_order_relaxed) * size() + owner) < n_tasks_;)
+                invoke_(context_, index, thread);
         }
-        for (int64_t index; (index = next_.fetch_add(1, std::memory_order_relaxed)) < n_tasks_;)
-            invoke_(context_, index, thread);
     }
 
     void work(int id) {
@@ -91,15 +82,19 @@ class Team {
         }
     }
 
+    // How many of its own tasks of this call have been taken; each count on a cache line of its own.
+    struct alignas(64) Taken {
+        std::atomic<int64_t> round{0};
+    };
+
+    std::vector<Taken> next_;
     std::vector<std::thread> workers_;
     std::atomic<uint32_t> round_{0};
-    std::atomic<int64_t> next_{0};
     std::atomic<int> busy_{0};
     std::atomic<bool> leaving_{false};
     void* context_ = nullptr;
     void (*invoke_)(void*, int64_t, int) = nullptr;
     int64_t n_tasks_ = 0;
-    bool in_place_ = false;
 };
 
 }  // namespace multiform

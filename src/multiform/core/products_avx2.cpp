@@ -1,0 +1,2 @@
+#define MULTIFORM_ISA avx2
+#include "products.inl"

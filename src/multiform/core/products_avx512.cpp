@@ -1,0 +1,2 @@
+#define MULTIFORM_ISA avx512
+#include "products.inl"

@@ -182,6 +182,38 @@ def test_odd_shapes(n_samples, n_features, n_classes, n_components, solver):
     np.testing.assert_allclose(ours.weights[0], theirs.weights[0], rtol=5e-3, atol=5e-4)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n_samples", "n_features", "n_classes", "n_components"),
+    [(1, 3, 2, 2), (40, 1, 2, 1), (300, 5, 100, 2), (50, 5_000, 3, 2), (200, 20, 3, 40)],
+)
+@pytest.mark.parametrize("solver", ["adam", "cpm"])
+def test_extreme_shapes(emulated, n_samples, n_features, n_classes, n_components, solver):
+    problem = sample_problem("float32", n_samples=n_samples, n_features=n_features, n_classes=n_classes)
+    weight, noise = np.ones((1, n_classes), np.float32), np.array([0.2], np.float32)
+    batch = ModelBatch(n_components, 0.5, weight, noise, np.array([3], np.uint64))
+    method = AdamSolver(2, 64, epsilon=1.0) if solver == "adam" else CpmSolver(1).literal()
+    ours, theirs = (engine.train(problem, batch, method) for engine in (GpuEngine(emulated), CpuEngine()))
+    np.testing.assert_allclose(ours.losses[0], theirs.losses[0], rtol=1e-3)
+    same = np.isclose(ours.weights[0], theirs.weights[0], rtol=5e-3, atol=5e-4)
+    assert same.mean() > 0.95  # where nothing is left to gain a move hangs on rounding
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+def test_a_part_without_a_class(emulated, solver):
+    """A fold is a mask of zeros; here one that leaves a class out, beside one that leaves out a single sample."""
+    problem = sample_problem("uint8")
+    weight = np.ones((2, 60), np.float32)
+    weight[0, problem.target == 1] = 0
+    weight[1, 7] = 0
+    seeds, noise = np.array([3, 3], np.uint64), np.full(2, 0.2, np.float32)
+    batch = ModelBatch(3, 0.5, np.ones((2, 3), np.float32), noise, seeds, sample_weight=weight)
+    ours, theirs = (engine.train(problem, batch, SOLVERS[solver]) for engine in (GpuEngine(emulated), CpuEngine()))
+    np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-3)
+    for mine, its in zip(ours.weights, theirs.weights, strict=True):
+        np.testing.assert_allclose(mine, its, rtol=5e-3, atol=5e-4)
+
+
 def test_the_same_bits_every_time(emulated):
     check_same_bits([GpuEngine(EmulatedDevice()), GpuEngine(emulated)], "uint8", "adam", n_samples=90, n_features=7)
 

@@ -102,14 +102,26 @@ def test_settings_of_the_environment_are_checked(emulated, monkeypatch, variable
         GpuEngine(emulated).train(problem, sample_batch(problem), solver)
 
 
-@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
-def test_too_little_memory_is_said_before_anything_is_allocated(emulated, monkeypatch, solver):
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+@pytest.mark.parametrize(("solver", "small"), [("adam", "0"), ("adam", "1"), ("cpm, all departures", "0")])
+def test_too_little_memory_is_said_before_anything_is_allocated(emulated, monkeypatch, solver, small):
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", small)
     monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
     problem = sample_problem()
     with pytest.raises(MemoryError, match=r"3 models of 3 x 3 x 32 coefficients .* need about .* GB .* train fewer"):
         GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS[solver])
     assert not [kernel for kernel in emulated.launches if kernel != "to_half"]
+
+
+@pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
+def test_too_many_members_at_a_time_are_refused(emulated, monkeypatch, solver):
+    """A grid's second and third side are short; small members, one block each, have all of the first."""
+    monkeypatch.setattr("multiform.solvers.cuda.members.MOST_SEPARATORS", 8)
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    problem = sample_problem()
+    with pytest.raises(ValueError, match="at most 8 separators at a time; got 3 members of 3 classes: train them in"):
+        GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS[solver])
+    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "1")
+    assert len(GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS["adam"]).weights) == 3
 
 
 def test_estimators_reach_the_device(emulated, monkeypatch, digits):

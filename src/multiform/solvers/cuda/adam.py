@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from multiform.solvers.adam import AdamSolver, Moments
 from multiform.solvers.cuda.device import Program, Staging
 from multiform.solvers.cuda.states import DeviceAdamState
-from multiform.solvers.cuda.storage import DeviceRows
 from multiform.solvers.cuda.values import FORWARD_THREADS, forward_shared
-from multiform.solvers.problem import ModelBatch, TrainingProblem
 
 __all__ = ["CudaAdamState"]
 
@@ -24,26 +21,20 @@ SLOPES_THREADS = 256
 class CudaAdamState(DeviceAdamState):
     """A batch on its way by Adam; see `TrainingState`."""
 
-    def __init__(
-        self,
-        solver: AdamSolver,
-        problem: TrainingProblem,
-        batch: ModelBatch,
-        rows: DeviceRows,
-        moments: Sequence[Moments] | None,
-    ) -> None:
-        super().__init__(solver, problem, batch, rows)
-        device, members, capacity = rows.device, self._members, self._capacity
-        members.require_few()
-        B, m, q, n = members.n_members, members.n_classes, members.n_components, members.n_samples
-        program = self._program = Program(device, "adam.cu", "Adam", rows.stored_bytes, q)
-        self._column_tiles = -(-members.width // COLUMNS_TILE)
-        most_batches = -(-n // solver.batch_size)
-        needed = 12 * int(np.prod(members.shape)) + B * n * 17 + 4 * B * capacity * m * (2 * q + 12)
+    def _work_bytes(self) -> int:
+        rows, members, capacity = self._rows, self._members, self._capacity
+        B, m, q, _ = members.shape
+        needed = B * members.n_samples * 17 + 4 * B * capacity * m * (2 * q + 12)
         if rows.streamed:
             needed += 2 * B * capacity * STEPS_OF_GRAPH * rows.pitch * rows.stored_bytes
-        self._require_room(needed, "lower n_components or batch_size")
-        self._start(problem, batch, moments)
+        return needed
+
+    def _prepare(self) -> None:
+        device, members, capacity = self._device, self._members, self._capacity
+        (B, m, q, width), n = members.shape, members.n_samples
+        program = self._program = Program(device, "adam.cu", "Adam", self._rows.stored_bytes, q)
+        self._column_tiles = -(-width // COLUMNS_TILE)
+        most_batches = -(-n // self._solver.batch_size)
         self._fields |= {
             "order": device.empty((B, n), np.int32),
             "visited": device.zeros((B,), np.int32),

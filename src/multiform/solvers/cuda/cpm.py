@@ -108,7 +108,6 @@ class CudaCpmState(DeviceState):
     def __init__(self, solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
         super().__init__(problem, batch, rows)
         device, members, self._solver = rows.device, self._members, solver
-        members.require_few()
         B, m, q, n = members.n_members, members.n_classes, members.n_components, members.n_samples
         most = solver.max_entries * m
         look = self._look = min(n, LOOK) if most > 0 else n

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from multiform.solvers.adam import AdamSolver, Moments
+from multiform.solvers.adam import AdamSolver
 from multiform.solvers.cuda.device import Program
 from multiform.solvers.cuda.states import DeviceAdamState
 from multiform.solvers.cuda.storage import DeviceRows
@@ -38,21 +36,16 @@ def fits_in_a_block(solver: AdamSolver, problem: TrainingProblem, batch: ModelBa
 class CudaSmallAdamState(DeviceAdamState):
     """A batch of small members on its way by Adam; see `TrainingState`."""
 
-    def __init__(
-        self,
-        solver: AdamSolver,
-        problem: TrainingProblem,
-        batch: ModelBatch,
-        rows: DeviceRows,
-        moments: Sequence[Moments] | None,
-    ) -> None:
-        super().__init__(solver, problem, batch, rows)
-        device, members = rows.device, self._members
-        B, m, q, n = members.n_members, members.n_classes, members.n_components, members.n_samples
-        self._require_room(12 * int(np.prod(members.shape)) + B * (n + 16 * solver.n_passes + 40), "lower n_components")
-        self._program = Program(device, "small_adam.cu", "Small", rows.stored_bytes, q)
-        self._shared = shared_bytes(solver, n, m, q, members.n_features)
-        self._start(problem, batch, moments)
+    side_by_side = False
+
+    def _work_bytes(self) -> int:
+        return self._members.n_members * (self._members.n_samples + 16 * self._solver.n_passes + 40)
+
+    def _prepare(self) -> None:
+        device, members, solver = self._device, self._members, self._solver
+        B, m, q, _ = members.shape
+        self._program = Program(device, "small_adam.cu", "Small", self._rows.stored_bytes, q)
+        self._shared = shared_bytes(solver, members.n_samples, m, q, members.n_features)
         self._fields |= {
             "sums": device.zeros((B, solver.n_passes, 2), np.float64),
             "visits": device.zeros((B,), np.int64),

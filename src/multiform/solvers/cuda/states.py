@@ -40,6 +40,8 @@ class DeviceState(ABC):
     `_fields` is what the kernels' structures are filled from; a subclass adds its own, and makes the passes.
     """
 
+    side_by_side = True  # one launch has all members; a grid's second and third side are short
+
     def __init__(self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
         self._problem, self._rows, self._device = problem, rows, rows.device
         self._members = DeviceMembers(problem, batch, rows)
@@ -51,6 +53,8 @@ class DeviceState(ABC):
     def _require_room(self, needed: int, remedy: str) -> None:
         """Before the large arrays are allocated."""
         members, free = self._members, self._device.free_bytes()
+        if self.side_by_side:
+            members.require_few()
         if needed > free:
             raise MemoryError(
                 f"{members.n_members} models of {members.n_classes} x {members.n_components} x {members.width} "
@@ -100,10 +104,29 @@ class DeviceState(ABC):
 class DeviceAdamState(DeviceState):
     """What the two ways to make Adam's steps have in common: its moments and settings."""
 
-    def __init__(self, solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
+    def __init__(
+        self,
+        solver: AdamSolver,
+        problem: TrainingProblem,
+        batch: ModelBatch,
+        rows: DeviceRows,
+        moments: Sequence[Moments] | None,
+    ) -> None:
         super().__init__(problem, batch, rows)
         self._solver = solver
         self._capacity = min(solver.batch_size, self._members.n_samples)
+        weights_and_moments = 3 * 4 * int(np.prod(self._members.shape))
+        self._require_room(weights_and_moments + self._work_bytes(), "lower n_components or batch_size")
+        self._start(problem, batch, moments)
+        self._prepare()
+
+    @abstractmethod
+    def _work_bytes(self) -> int:
+        """What `_prepare` allocates, about."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """The rest of the fields, and the program that is given them."""
 
     def _start(self, problem: TrainingProblem, batch: ModelBatch, moments: Sequence[Moments] | None) -> None:
         """Weights, moments, which samples have an active pair, and the settings, to the device."""

@@ -36,11 +36,16 @@ class TrainingInput:
     scale: Doubles
 
 
-def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = False) -> Any:
-    """X, or X and y, as `validate_data` returns them; text in X gets a sentence that says what to do."""
+def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = False, finite: bool = True) -> Any:
+    """X, or X and y, as `validate_data` returns them; text in X gets a sentence that says what to do.
+
+    Without `finite` NaN and infinity are let through, for a caller that sees them by their consequences.
+    """
     X, y = as_host(X), as_host(y)
     try:
-        return validate_data(estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset)
+        return validate_data(
+            estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset, ensure_all_finite=finite
+        )
     except ValueError as error:
         if "could not convert string to float" not in str(error):
             raise

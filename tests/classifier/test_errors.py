@@ -124,6 +124,23 @@ def test_predicting(method):
         getattr(model, method)(X[0])
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("column", [0, 1])
+def test_what_is_not_finite_is_seen_in_any_column(column, value):
+    """float32 is looked at after the fact; a column that does not vary has no weight, and still tells."""
+    constant = np.ones((6, 1))
+    model = QMSClassifier(max_iter=2, random_state=0).fit(np.hstack([X[:, :1], constant]).astype(np.float32), Y)
+    new = np.ones((100, 2), np.float32)
+    new[77, column] = value
+    with pytest.raises(ValueError, match="Input X contains (NaN|infinity)"):
+        model.predict(new)
+
+
+def test_numbers_that_are_large_are_no_error():
+    model = QMSClassifier(max_iter=2, random_state=0).fit(X.astype(np.float32), Y)
+    assert model.predict(np.full((1, 2), 1e30, np.float32)).shape == (1,)
+
+
 def test_validation_data_that_do_not_fit():
     model = QMSClassifier(early_stopping=True, max_iter=2, random_state=0)
     with pytest.raises(ValueError, match="y_val of QMSClassifier holds a class that y does not have"):

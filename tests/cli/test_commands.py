@@ -248,13 +248,23 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ("fitt", 2, "There is no command 'fitt', but there is fit; see multiform --help."),
         ("fit {folder}/train.csv", 2, "Missing option '--target' / '-t'; see multiform fit --help."),
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --model forest", 2, "'forest' is not one of"),
-        ("fit {folder}/train.csv -t level -o {new}/m.mfm --model qms --target-accuracy 0.9", 2, "is a promise"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --model qms --target-accuracy 0.9", 2, "is of a promise"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --model cv --confidence 0.9", 2, "is of a promise"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --target-accuracy 1", 2, "'--target-accuracy': 1.0 is not in"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --components 0", 2, "'--components': 0 is not in the range"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --jobs 0", 2, "'--jobs': 0 threads cannot work"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --noise nan", 1, "noise"),
+        ("fit {folder}/train.csv -t level -o {folder}", 1, "is a folder; give the name of a file"),
+        ("fit {new}/none.csv -t level -o {new}/no/m.mfm", 1, "there is no folder"),  # before anything is read
+        ("fit {new}/one.csv -t b -o {new}/m.mfm", 1, "'b' holds only 'x'; there must be at least two classes"),
+        ("fit {new}/ids.csv -t b -o {new}/m.mfm", 1, "learnt from: 'a' is taken as identifier (it counts"),
+        ("fit {new}/lists.parquet -t b -o {new}/m.mfm", 1, "Column 'b' holds values of the type List(Int64)"),
         ("fit {folder}/train.csv -t leve -o {new}/m.mfm", 1, "There is no column 'leve' to predict"),
         ("fit {folder}/train.csv -t level -o {new}/no/m.mfm --model qms", 1, "there is no folder"),
         ("fit {folder}/train.csv -t patient_id -o {new}/m.mfm", 1, "which are no classes"),
         ("fit {folder}/none.csv -t level -o {new}/m.mfm", 1, "There is no file"),
         ("fit {new}/bad.csv -t b -o {new}/m.mfm", 1, "bad.csv, line 3, column 3: the line has 3 cells"),
-        ("fit {folder}/train.csv -t level -o {new}/m.mfm --alpha 2", 1, "alpha"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --alpha 2", 2, "'--alpha': 2.0 is not in the range"),
         (
             "fit {folder}/train.csv -t level -o {new}/m.mfm --as-number city",
             1,
@@ -268,6 +278,16 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
             1,
             "few.csv: The table has no column 'age', which the model needs",
         ),
+        (
+            "predict {folder}/model.mfm {new}/lists.parquet",
+            1,
+            "lists.parquet: Column 'age' holds values of the type List",
+        ),
+        ("report {folder}/model.mfm {folder}/test.csv -o {new}/no/r.html", 1, "r.html cannot be written: there is no"),
+        ("report {folder}/model.mfm {folder}/test.csv -o {new}/r.html --plan {folder}/model.mfm", 1, "and no plan"),
+        ("export {folder}/model.mfm --onnx {folder}", 1, "is a folder; give the name of a file"),
+        ("plan {folder}/train.csv -t level --costs {folder}/none.csv -o {new}/p.mfm", 1, "There is no file"),
+        ("plan {folder}/train.csv -t level --costs x.csv -o {new}/p.mfm --theta 2", 2, "'--theta': 2.0 is not in"),
         ("predict {folder}/model.mfm {folder}/test.csv -o {new}/out.xls", 2, "name the output .csv"),
         ("predict {folder}/model.mfm {folder}/test.csv -o {new}/o.csv --keep w", 1, "no column 'w' to keep"),
         ("predict {folder}/model.mfm {folder}/test.csv --json", 2, "cannot share standard output"),
@@ -280,6 +300,10 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
 def test_what_goes_wrong_is_one_sentence(words, code, match, folder, tmp_path, call):
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n2,y,z\n")
     (tmp_path / "few.csv").write_text("city,visit\nRome,2024-01-01\n")
+    (tmp_path / "one.csv").write_text("a,b\n1,x\n2,x\n")
+    (tmp_path / "ids.csv").write_text("a,b\n" + "".join(f"{row},{'xy'[row % 2]}\n" for row in range(40)))
+    many = people(40, 0).drop("level").with_columns(age=pl.Series([[row] for row in range(40)]))
+    many.with_columns(b=pl.col("age")).write_parquet(tmp_path / "lists.parquet")
     (tmp_path / "m.mfm").write_text("the old one")
     before = sorted(entry.name for entry in tmp_path.iterdir())
     found, out, err = call(*words.format(folder=folder, new=tmp_path).split())
@@ -291,6 +315,51 @@ def test_what_goes_wrong_is_one_sentence(words, code, match, folder, tmp_path, c
         assert json.loads(out) == {"error": err.removeprefix("multiform: ").rstrip("\n"), "exit_code": code}
     assert (tmp_path / "m.mfm").read_text() == "the old one"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == before
+
+
+def test_whatever_labels_hold_a_row_of_a_table_is_a_line(tmp_path, call):
+    kinds = ["two\nlines", "a,b", 'q"uote', "\x1b[31mred", "w" * 300]
+    frame = pl.DataFrame({"x": [k + 0.01 * row for row in range(12) for k in range(5)], "kind": kinds * 12})
+    frame.write_csv(tmp_path / "t.csv")
+    code, told, _ = call("fit", tmp_path / "t.csv", "-t", "kind", "-o", tmp_path / "m.mfm", "--model", "qms", "-q")
+    assert code == 0
+    assert "two\\nlines 12" in told
+    for words in (["evaluate", tmp_path / "m.mfm", tmp_path / "t.csv"],
+                  ["predict", tmp_path / "m.mfm", tmp_path / "t.csv", "-o", tmp_path / "out.csv"]):  # fmt: skip
+        code, out, _ = call(*words)
+        assert code == 0
+        assert "\x1b" not in out
+        assert (
+            sum(
+                line.startswith(("two\\nlines ", "a,b ", 'q"uote ', "\\x1b[31mred ", "www"))
+                for line in out.splitlines()
+            )
+            == 5
+        )
+    assert pl.read_csv(tmp_path / "out.csv")["label"].to_list() == kinds * 12
+
+
+def test_without_words_it_says_what_there_is(call):
+    code, out, err = call()
+    assert (code, err) == (0, "")
+    assert out.startswith("Usage: multiform")
+    assert "diagnose" in out
+
+
+def test_what_should_not_happen_is_a_sentence_too(monkeypatch, call):
+    def fail():
+        raise RuntimeError("deep inside\nand more")
+
+    monkeypatch.setattr("multiform.cli._info._installation", fail)
+    code, _, err = call("info")
+    assert code == 1
+    assert err == (
+        "multiform: this should not happen, RuntimeError: deep inside and more; MULTIFORM_DEBUG=1 shows where, please "
+        "report it.\n"
+    )
+    monkeypatch.setenv("MULTIFORM_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="deep inside"):
+        call("info")
 
 
 def test_the_line_of_a_wrong_cell(folder, tmp_path, call):

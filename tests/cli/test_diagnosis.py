@@ -67,11 +67,53 @@ def test_what_cannot_be_done_is_left_out(clinic, call, monkeypatch):
     assert "sum           0.00" in out
 
 
-def test_an_end_of_input_is_an_interruption(clinic, call, monkeypatch):
+def test_an_end_of_input_gets_a_sentence(clinic, call, monkeypatch):
     typed(monkeypatch)
     code, _, err = call("diagnose", clinic / "plan.mfm")
-    assert code == 130
-    assert "interrupted" in err
+    assert code == 1
+    assert "standard input ended before the case was decided; give results by --evidence" in err
+
+
+@pytest.mark.parametrize("content", ["{bad", "{}", "[]", "\xff", '{"format": 1, "tests": ["other"], "events": []}'])
+def test_a_file_that_holds_no_case(content, clinic, tmp_path, call):
+    case = tmp_path / "case.json"
+    case.write_bytes(content.encode("latin-1"))
+    code, out, err = call("diagnose", clinic / "plan.mfm", "--session", case, "--json")
+    assert code == 1
+    assert err.startswith(f"multiform: {case} holds no case of this plan: ")
+    assert json.loads(out)["exit_code"] == 1
+    assert case.read_bytes() == content.encode("latin-1")
+
+
+def test_evidence_that_comes_twice(clinic, call):
+    code, _, err = call("diagnose", clinic / "plan.mfm", "-e", "question=1", "-e", "question = 2", "--json")
+    assert code == 2
+    assert "--evidence gives 'question' twice" in err
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\xef\xbb\xbftest;cost\nquestion;1,5\nscan;2\n", None),
+        (b"test\tcost\nquestion\t1.5\nscan\t2\n", None),
+        (b"test,cost\nquestion,cheap\nscan,2\n", "row 'question', of DiagnosisPlanner must be a price"),
+        (b"test,cost\nquestion,\nscan,2\n", "row 'question', of DiagnosisPlanner must be a price"),
+        (b"test,cost\nquestion,1\nscan\n", "costs.csv, line 3, column 'cost': the line has 1 cell"),
+        (b"test,cost\nquestion,1\nill,2\n", "has a price for 'ill', which is the target"),
+        (b"", "costs.csv is empty"),
+    ],
+)
+def test_prices_are_a_table_like_any_other(content, words, clinic, tmp_path, call):
+    (tmp_path / "costs.csv").write_bytes(content)
+    output = tmp_path / "p.mfm"
+    given = ["plan", clinic / "patients.csv", "-t", "ill", "--costs", tmp_path / "costs.csv", "-o", output, "--json"]
+    code, out, err = call(*given)
+    if words is None:
+        assert {step["test"]: step["price"] for step in json.loads(out)["order"]} == {"question": 1.5, "scan": 2.0}
+    else:
+        assert code == 1
+        assert words in err
+        assert not output.exists()
 
 
 def test_a_case_is_kept_in_a_file(clinic, tmp_path, call, call_json, monkeypatch):

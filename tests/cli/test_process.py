@@ -78,6 +78,14 @@ def test_a_reader_that_has_had_enough_is_no_error(folder, tmp_path):
         assert process.stderr.read() == b""
 
 
+@pytest.mark.parametrize("words", [["info"], ["--help"], ["fit", "--help"], ["info", "--json"]])
+def test_a_reader_that_never_was_is_no_error(words):
+    with started(*words) as process:
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read() == b""
+
+
 def half_a_predict(folder, tmp_path, output):
     """A predict that has written a part of its output and waits for more input."""
     content = (folder / "test.csv").read_bytes()

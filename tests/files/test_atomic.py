@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from multiform.files import atomic_path
+from multiform.files import atomic_path, check_writable
 
 
 def test_an_error_leaves_the_old_file(tmp_path):
@@ -64,6 +64,21 @@ def test_what_cannot_be_renamed_over(tmp_path):
         pass
     with pytest.raises(FileNotFoundError, match="there is no folder"), atomic_path(tmp_path / "no" / "file"):
         pass
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        check_writable(tmp_path / "no" / "file")
+    check_writable(tmp_path / "new")
+    check_writable(os.devnull)
     with atomic_path(os.devnull) as part:
         part.write_text("gone")
     assert not os.path.isfile(os.devnull)
+
+
+def test_a_pipe_is_written_directly(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with atomic_path(pipe) as part:
+        part.write_text("through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]

@@ -12,7 +12,7 @@ import click
 
 from multiform.files._plain import plain
 
-__all__ = ["Console", "Progress", "speaks", "text_table"]
+__all__ = ["Console", "Progress", "one_line", "speaks", "text_table"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -105,12 +105,13 @@ def speaks(command: Command) -> Command:
 
 
 def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: int = 0) -> str:
-    """Aligned columns, the first row the header; the columns `right` to the right.
+    """Aligned columns, the first row the header, the columns `right` to the right; each row is one line.
 
     >>> print(text_table([["type", "share"], ["strong", "70 %"]], right=[1]))
     type    share
     strong   70 %
     """
+    rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         (
@@ -122,3 +123,13 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent:
         ).rstrip()
         for row in rows
     )
+
+
+def one_line(text: str, most: int = 80) -> str:
+    """Text from the data as it may stand in a line on a terminal: nothing that moves the cursor, and not too long.
+
+    >>> print(one_line("two\\nlines \\x1b[31m"), one_line("x" * 100, most=5))
+    two\\nlines \\x1b[31m xxxx…
+    """
+    shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -34,13 +34,13 @@ def command(plan_path: str, evidence: tuple[str, ...], session_path: str | None,
     Says after each test what the diagnosis is, how likely and of which loyalty type, and what it has cost. With --json
     nothing is asked: the answer is where the case stands and which test comes next.
     """
-    planner = _planner(plan_path)
+    from multiform.cli._models import opened_plan
+
+    planner = opened_plan(plan_path)
     session = _begun(planner, session_path)
-    for given in evidence:
-        name, mark, value = given.partition("=")
-        if not mark:
-            raise click.UsageError(f"--evidence takes NAME=VALUE; got {given!r}")
-        _observe(planner, session, name.strip(), value.strip())
+    given = _given(evidence)
+    for name, value in given.items():
+        _observe(planner, session, name, value)
     _keep(session, session_path)
     if not console.as_json:
         if not (console.quiet or session.finished):
@@ -52,14 +52,17 @@ def command(plan_path: str, evidence: tuple[str, ...], session_path: str | None,
     console.result(data, _text(data))
 
 
-def _planner(path: str) -> Any:
-    from multiform.diagnosis import DiagnosisPlanner
-    from multiform.files import load
-
-    planner = load(path)
-    if not isinstance(planner, DiagnosisPlanner) or not hasattr(planner, "plan_"):
-        raise ValueError(f"{path} holds a {type(planner).__name__} and no plan; `multiform plan` makes plans.")
-    return planner
+def _given(evidence: tuple[str, ...]) -> dict[str, str]:
+    """Names and values of ``--evidence``."""
+    found: dict[str, str] = {}
+    for given in evidence:
+        name, mark, value = (part.strip() for part in given.partition("="))
+        if not mark:
+            raise click.UsageError(f"--evidence takes NAME=VALUE; got {given!r}")
+        if name in found:
+            raise click.UsageError(f"--evidence gives {name!r} twice")
+        found[name] = value
+    return found
 
 
 def _begun(planner: Any, path: str | None) -> Any:
@@ -67,7 +70,11 @@ def _begun(planner: Any, path: str | None) -> Any:
 
     if path is None or not Path(path).exists():
         return planner.start()
-    return DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
+    content = Path(path).read_bytes()
+    try:
+        return DiagnosisSession.from_json(planner, content.decode())
+    except ValueError as error:
+        raise ValueError(f"{path} holds no case of this plan: {error}") from error
 
 
 def _keep(session: Any, path: str | None) -> None:
@@ -91,9 +98,7 @@ def _ask(planner: Any, session: Any) -> None:
     values: dict[str, Any] = {}
     for feature in following.features:
         while True:
-            given = click.prompt(
-                f"{feature}{_allowed(planner, feature)}", default="", show_default=False, err=True
-            ).strip()
+            given = _answer(f"{feature}{_allowed(planner, feature)}")
             if given.lower() == "na":
                 session.not_available(following.name)
                 return
@@ -106,6 +111,18 @@ def _ask(planner: Any, session: Any) -> None:
             except ValueError as error:
                 click.echo(str(error), err=True)
     session.observe(following.name, values)
+
+
+def _answer(question: str) -> str:
+    try:
+        return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+    except click.Abort as abort:
+        if isinstance(abort.__context__, EOFError):
+            raise ValueError(
+                "standard input ended before the case was decided; give results by --evidence, or ask by --json what "
+                "comes next."
+            ) from abort
+        raise
 
 
 def _undo(session: Any) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 import numpy as np
 
-from multiform.cli._console import Console, speaks, text_table
-from multiform.cli._options import column_options, examples, input_files, input_format
+from multiform.cli._console import Console, one_line, speaks, text_table
+from multiform.cli._options import column_options, examples, input_files, input_format, jobs, seed, share
 
 MODELS = ("loyalty", "triage", "cv", "qms")
 CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # rows and cells; with more, the default is as good and the choice slow
@@ -37,18 +37,22 @@ MOST_SHOWN = 60  # columns in the table for people
     "cv: the most accurate on small tables. qms: one model, the fastest.",
 )
 @click.option(
-    "--target-accuracy", type=float, help="The accuracy promised of accepted answers; implies --model triage."
+    "--target-accuracy", type=share, help="The accuracy promised of accepted answers; implies --model triage."
 )
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="How surely the promise holds.")
-@click.option("--noise", type=float, help="Regularisation; chosen by cross-validation if not given.")
-@click.option("--components", type=int, help="q, the rows of each separator.")
-@click.option("--alpha", type=float, help="The loss leaves pairs alone whose ratio is below this.")
+@click.option("--confidence", type=share, help="How surely the promise holds; 0.95 if not given.")
+@click.option("--noise", type=click.FloatRange(min=0), help="Regularisation; chosen by cross-validation if not given.")
+@click.option("--components", type=click.IntRange(1, 100_000), help="q, the rows of each separator.")
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="The loss leaves pairs alone whose ratio is below this.",
+)
 @click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="How separators are found.")
-@click.option("--max-iter", type=int, help="Passes over the data.")
+@click.option("--max-iter", type=click.IntRange(min=1), help="Passes over the data.")
 @click.option("--balanced", is_flag=True, help="Weigh rare classes up.")
 @column_options
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same model.")
-@click.option("--jobs", type=int, help="Threads; all cores if not given.")
+@seed
+@jobs
 @input_format
 @speaks
 def command(
@@ -64,10 +68,11 @@ def command(
     FILE is CSV, TSV, Parquet, Arrow or NPZ, - for standard input; several files, or a pattern, are one table. What
     each column is taken for is shown, and saved with the model; --as-number and its like overrule it.
     """
-    from multiform.files import describe, save
+    from multiform.files import check_writable, describe, save
     from multiform.tables import TableError, located, read, sources
 
-    model_name = _model_name(options["model_name"], options["target_accuracy"])
+    model_name = _model_name(options)
+    check_writable(output)
     with console.progress("reading") as progress:
         found = sources(files, file_format)
         frame = read(found, progress.at)
@@ -96,11 +101,15 @@ def command(
     console.result(data, _text(model, data))
 
 
-def _model_name(asked: str | None, target_accuracy: float | None) -> str:
-    if target_accuracy is None:
+def _model_name(options: dict[str, Any]) -> str:
+    """The model that was asked for, or that a promise implies."""
+    asked: str | None = options["model_name"]
+    promise = {"target_accuracy": "--target-accuracy", "confidence": "--confidence"}
+    given = [option for name, option in promise.items() if options[name] is not None]
+    if not given:
         return asked or "loyalty"
     if asked not in (None, "triage"):
-        raise click.UsageError(f"--target-accuracy is a promise, which --model triage makes and {asked} does not.")
+        raise click.UsageError(f"{given[0]} is of a promise, which --model triage makes and {asked} does not.")
     return "triage"
 
 
@@ -138,8 +147,8 @@ def _estimator(model_name: str, shared: dict[str, Any], found: dict[str, Any], o
     loyalty = LoyaltyClassifier(qms, random_state=shared["random_state"])
     if model_name == "loyalty":
         return loyalty
-    promise = {} if options["target_accuracy"] is None else {"target_accuracy": options["target_accuracy"]}
-    return TriageClassifier(loyalty, confidence=options["confidence"], random_state=shared["random_state"], **promise)
+    promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
+    return TriageClassifier(loyalty, random_state=shared["random_state"], **promise)
 
 
 def _say_notes(console: Console, model: Any) -> None:
@@ -167,13 +176,14 @@ def _text(model: Any, data: dict[str, Any]) -> str:
         rows.append([column.name, column.role, str(len(column.feature_names())), column.why])
     if len(model.columns_) > MOST_SHOWN:
         rows.append([f"and {len(model.columns_) - MOST_SHOWN} more", "", "", "`multiform info` lists them"])
-    counts = ", ".join(f"{label} {count}" for label, count in data["classes"].items())
+    counts = ", ".join(f"{one_line(label)} {count}" for label, count in data["classes"].items())
+    width = len(model.encoded_names())
     lines = [
         f"{data['rows']} rows, target {data['target']!r} of {len(data['classes'])} classes: {_short(counts)}",
         "",
         text_table(rows, right=[2]),
         "",
-        f"{data['kind']} on {len(model.encoded_names())} columns of numbers, {data['seconds']:.1f} s",
+        f"{data['kind']} on {width} column{'s' * (width != 1)} of numbers, {data['seconds']:.1f} s",
         *_estimates(model.estimator_),
         f"written to {data['model']}, {data['bytes']:,} bytes",
     ]

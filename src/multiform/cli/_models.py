@@ -14,7 +14,7 @@ from multiform.tables._errors import polars
 from multiform.tables._target import labels_of
 from multiform.tables._values import as_numbers
 
-__all__ = ["MatrixModel", "TableModel", "labelled", "opened"]
+__all__ = ["MatrixModel", "TableModel", "labelled", "opened", "opened_plan"]
 
 Array = npt.NDArray[Any]
 
@@ -30,6 +30,16 @@ def opened(path: str) -> TableModel | MatrixModel:
     if not hasattr(model, "classes_"):
         raise TableError(f"{path} holds a {kind} that is not fitted.")
     return MatrixModel(model)
+
+
+def opened_plan(path: str) -> Any:
+    """The plan of a file."""
+    from multiform.diagnosis import DiagnosisPlanner
+
+    plan = load(path)
+    if not isinstance(plan, DiagnosisPlanner) or not hasattr(plan, "plan_"):
+        raise TableError(f"{path} holds a {type(plan).__name__} and no plan; `multiform plan` makes plans.")
+    return plan
 
 
 def labelled(model: TableModel | MatrixModel, frame: Any, target: str | None, path: str) -> tuple[Any, Array]:

@@ -9,7 +9,7 @@ import click
 
 from multiform.tables._reading import FORMATS
 
-__all__ = ["column_options", "examples", "input_files", "input_format", "model_file", "names"]
+__all__ = ["column_options", "examples", "input_files", "input_format", "jobs", "model_file", "names", "seed", "share"]
 
 Decorator = Callable[[Any], Any]
 
@@ -21,6 +21,23 @@ input_format: Decorator = click.option(
     help="What the files hold, where their names do not say it; standard input (-) is csv.",
 )
 model_file: Decorator = click.argument("model_path", metavar="MODEL")
+share = click.FloatRange(0, 1, min_open=True, max_open=True)
+seed: Decorator = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="The same seed gives the same model.",
+)
+
+
+def _threads(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+    if value == 0:
+        raise click.BadParameter("0 threads cannot work; give their number, or -1 for all cores.")
+    return value
+
+
+jobs: Decorator = click.option("--jobs", type=int, callback=_threads, help="Threads; all cores if not given.")
 
 
 def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 
 from multiform.cli._console import Console, speaks, text_table
-from multiform.cli._options import examples, input_files, input_format, names
+from multiform.cli._options import examples, input_files, input_format, jobs, names, seed
 
 
 @click.command(
@@ -47,11 +48,23 @@ from multiform.cli._options import examples, input_files, input_format, names
     show_default=True,
     help="When the evidence suffices.",
 )
-@click.option("--theta", type=float, help="The accuracy to keep; that of full evidence if not given.")
-@click.option("--tolerance", type=float, default=0.005, show_default=True, help="The accuracy that may be lost.")
-@click.option("--time-limit", type=float, default=60.0, show_default=True, help="Seconds for the exact search.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--jobs", type=int, help="Threads; all cores if not given.")
+@click.option("--theta", type=click.FloatRange(0, 1), help="The accuracy to keep; that of full evidence if not given.")
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0, 1),
+    default=0.005,
+    show_default=True,
+    help="The accuracy that may be lost.",
+)
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds for the exact search.",
+)
+@seed
+@jobs
 @input_format
 @speaks
 def command(
@@ -73,11 +86,14 @@ def command(
     """
     from multiform.diagnosis import DiagnosisPlanner
     from multiform.diagnosis._tariff import read_costs
-    from multiform.files import save
+    from multiform.files import check_writable, save
     from multiform.tables import TableError, read, sources
     from multiform.tables._target import labels_of, refuse_measurement, whole_numbers
 
-    costs, groups = read_costs(costs_path, None)
+    check_writable(output)
+    costs, groups = read_costs(_prices(costs_path), None)
+    if target in costs:
+        raise TableError(f"{costs_path} has a price for {target!r}, which is the target; it cannot be a test, too.")
     with console.progress("reading") as progress:
         frame = read(sources(files, file_format), progress.at)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
@@ -95,6 +111,21 @@ def command(
         save(planner, output, notes={"command": shlex.join(["multiform", *sys.argv[1:]]), "target": target})
     data = _figures(planner)
     console.result({"plan": output, **data}, f"{_text(data)}\nwritten to {output}")
+
+
+def _prices(path: str) -> Any:
+    """The table of prices; like any table, with whichever separator and decimal mark it has."""
+    from multiform.tables import read, sources
+    from multiform.tables._errors import polars
+    from multiform.tables._roles import _numbers
+    from multiform.tables._values import as_text
+
+    def number(series: Any) -> Any:
+        values, _, unreadable = _numbers(series, as_text(series))
+        return series if unreadable else polars().Series(series.name, values)
+
+    frame = read(sources([path], None if Path(path).suffix else "csv"))
+    return frame.with_columns(number(frame[name]) for name in ("cost", "cost_in_group") if name in frame.columns)
 
 
 def _evidence(frame: Any, tests: Sequence[str]) -> Any:

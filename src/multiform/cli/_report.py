@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from multiform.cli._console import Console, speaks
-from multiform.cli._options import examples, input_files, input_format, model_file
+from multiform.cli._options import examples, input_files, input_format, model_file, share
 
 
 @click.command(
@@ -25,7 +25,7 @@ from multiform.cli._options import examples, input_files, input_format, model_fi
 @click.option("--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training.")
 @click.option("--plan", "plan_path", metavar="PLAN", help="A plan to show as well, made by `multiform plan`.")
 @click.option("--title", help="The title of the page.")
-@click.option("--target-accuracy", type=float, help="An accuracy to mark in the risk-coverage curve.")
+@click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
 @click.option("--no-baselines", is_flag=True, help="Leave the other classifiers out, which take most of the time.")
 @input_format
 @speaks
@@ -46,13 +46,14 @@ def command(
     How well it does and against which baselines, what its loyalty types are worth, which rows it is least sure of, how
     it was made.
     """
-    from multiform.cli._models import labelled, opened
-    from multiform.files import load
+    from multiform.cli._models import labelled, opened, opened_plan
+    from multiform.files import check_writable
     from multiform.reporting import report
     from multiform.tables import TableError, read, sources
 
+    check_writable(output)
     model = opened(model_path)
-    plan: Any = None if plan_path is None else load(plan_path)
+    plan: Any = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
         frame, labels = labelled(model, read(sources(files, file_format), progress.at), target, model_path)
         if not len(labels):

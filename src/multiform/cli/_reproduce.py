@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from multiform.cli._console import Console, speaks
-from multiform.cli._options import examples
+from multiform.cli._options import examples, jobs, seed
 
 
 @click.command(
@@ -34,8 +34,8 @@ from multiform.cli._options import examples
     help="For the 21 models of 4.4.",
 )
 @click.option("--quick", is_flag=True, help="6,000 training and 2,000 test images only.")
-@click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--jobs", type=int, help="Threads; all cores if not given.")
+@seed
+@jobs
 @speaks
 def command(
     data: str | None,

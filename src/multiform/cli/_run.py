@@ -20,12 +20,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from polars.exceptions import PanicException
 
 from multiform.cli._app import app
 
 __all__ = ["RequirementNotMet", "run"]
 
 DEBUG = "MULTIFORM_DEBUG"  # set, it shows where an error comes from
+COMPLETE = "_MULTIFORM_COMPLETE"  # set by a shell that asks what could come next
 
 
 class RequirementNotMet(Exception):
@@ -40,7 +42,11 @@ def run(argv: Sequence[str]) -> int:
     """Run ``multiform`` with these words."""
     try:
         with _termination_unwinds(), _warnings_in_one_line(quiet="--quiet" in argv or "-q" in argv):
-            app.main(args=list(argv), prog_name="multiform", standalone_mode=False)
+            if COMPLETE in os.environ:
+                app.main(prog_name="multiform")
+            # Not by app.main, for which a reader that has had enough is an error.
+            with app.make_context("multiform", list(argv) or ["--help"]) as context:
+                app.invoke(context)
             sys.stdout.flush()
     except click.exceptions.Exit as exit_:
         return int(exit_.exit_code)
@@ -49,6 +55,8 @@ def run(argv: Sequence[str]) -> int:
     except RequirementNotMet as error:
         return _failed(argv, str(error), 3)
     except (KeyboardInterrupt, click.Abort):
+        if sys.stderr.isatty():
+            click.echo(err=True)  # the terminal has written ^C
         return _failed(argv, "interrupted; no file was changed.", 130)
     except _Terminated:
         return _failed(argv, "terminated; no file was changed.", 143)
@@ -60,6 +68,11 @@ def run(argv: Sequence[str]) -> int:
         if os.environ.get(DEBUG):
             raise
         return _failed(argv, _sentence(error), 1)
+    except (Exception, PanicException) as error:
+        if os.environ.get(DEBUG):
+            raise
+        what = f"{type(error).__name__}: {_sentence(error).rstrip('.')}"
+        return _failed(argv, f"this should not happen, {what}; {DEBUG}=1 shows where, please report it.", 1)
     return 0
 
 
@@ -81,6 +94,8 @@ def _sentence(error: BaseException) -> str:
         return "there is not enough memory for that; give fewer rows or columns."
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}."
     text = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
     return text if text.endswith((".", "!", "?")) else f"{text}."
 

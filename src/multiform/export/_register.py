@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from numbers import Real
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
+from multiform.files._atomic import atomic_path
 from multiform.loyalty import LoyaltyClassifier
 from multiform.triage import TriageClassifier
 
@@ -107,7 +107,8 @@ def to_onnx(
         options={id(last): {"zipmap": False}},
     )
     if path is not None:
-        _write(Path(path), converted.SerializeToString())
+        with atomic_path(path) as part:
+            part.write_bytes(converted.SerializeToString())
     return converted
 
 
@@ -117,16 +118,6 @@ def _skl2onnx(caller: str) -> Any:
     except ImportError as error:
         raise ImportError(f'{caller} needs skl2onnx; install it with pip install "multiform[onnx]".') from error
     return skl2onnx
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The whole file, or the old one as it was."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_bytes(content)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:

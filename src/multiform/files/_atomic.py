@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["atomic_path"]
+__all__ = ["atomic_path", "check_writable"]
 
 
 @contextlib.contextmanager
@@ -30,14 +30,11 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text(), [entry.name for entry in target.parent.iterdir()]
     ('42', ['answer.txt'])
     """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        if target.is_dir():
-            raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
-        yield target
+    check_writable(path)
+    if _is_special(path):
+        yield Path(path)
         return
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}.")
+    target = Path(os.path.realpath(path))
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
     except OSError as error:
@@ -54,6 +51,24 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         part.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Refuse a path that cannot become a file, before the work of hours that is to be written there."""
+    target = Path(os.path.realpath(path))
+    if _is_special(path):
+        return
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}.")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: the folder {target.parent} may not be written to.")
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether it is there and neither a file nor a folder: a terminal, a pipe, a device."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _permissions(target: Path) -> int:

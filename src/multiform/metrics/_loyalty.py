@@ -173,9 +173,8 @@ class LoyaltyTable:
         width = max(7, *(len(level) for level in self.levels))
         lines = [f"{'':>{width}} {'count':>9} {'share':>8} {'correct':>9} {'accuracy':>9}"]
         for level, row in self.as_dict().items():
-            lines.append(
-                f"{level:>{width}} {row['count']:>9g} {row['share']:>8.2%} {row['correct']:>9g} {row['accuracy']:>9.2%}"
-            )
+            accuracy = "-" if np.isnan(row["accuracy"]) else f"{row['accuracy']:.2%}"
+            lines.append(f"{level:>{width}} {row['count']:>9g} {row['share']:>8.2%} {row['correct']:>9g} {accuracy:>9}")
         return "\n".join(lines)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from multiform.files._atomic import atomic_path
 from multiform.metrics._labels import positions
 from multiform.reporting._answers import Answers, ask, layers
 from multiform.reporting._baselines import compare
@@ -65,14 +66,9 @@ class Report:
         path : Path
             The same.
         """
-        path = Path(path)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            partial.write_text(self.html, encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-        return path
+        with atomic_path(path) as part:
+            part.write_text(self.html, encoding="utf-8")
+        return Path(path)
 
     def __repr__(self) -> str:
         return f"Report(accuracy={self.figures['accuracy']:.4f}, n_samples={self.figures['n_samples']})"
@@ -155,6 +151,8 @@ def report(
         )
     if target_accuracy is not None and not 0 < target_accuracy < 1:
         raise ValueError(f"target_accuracy of report must be between 0 and 1, both excluded; got {target_accuracy}.")
+    if plan is not None and not (hasattr(plan, "acquire") and hasattr(plan, "plan_")):
+        raise ValueError(f"plan of report must be a fitted DiagnosisPlanner; got {type(plan).__name__}.")
     if plan is None and hasattr(model, "order_") and hasattr(model, "frontier_"):
         plan = model  # a planner answers, too
     answers = ask(model, X, y)

@@ -145,7 +145,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise TableError(error.sentence, column=error.column, row=row) from error
         matrix = _matrix(self._encoded(columns, features))
         if not matrix.shape[1]:
-            raise TableError("No column of the table can be learnt from: each is constant, an identifier or dropped.")
+            left_out = "; ".join(f"{column.name!r} is taken as {column.role} ({column.why})" for column in columns[:5])
+            raise TableError(
+                f"No column of the table can be learnt from: {left_out or 'it has no other than the target'}. Say what "
+                "a column is (--as-number, --as-category, --as-text), or give others."
+            )
         estimator = self._inner().fit(matrix, labels)
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
         self.columns_ = columns

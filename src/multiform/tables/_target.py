@@ -46,7 +46,7 @@ def refuse_measurement(series: Any, labels: npt.NDArray[Any]) -> None:
     """A target of very many values is to be estimated, not classified."""
     n_distinct = len(np.unique(labels))
     if n_distinct < 2:
-        found = f"only {labels[0]!r}" if n_distinct else "no label"
+        found = f"only {labels.tolist()[0]!r}" if n_distinct else "no label"
         raise TableError(f"The target column {series.name!r} holds {found}; there must be at least two classes.")
     _, unreadable = as_numbers(series)
     numeric = not unreadable

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multiform.tables._errors import polars
+from multiform.tables._errors import TableError, polars
 
 __all__ = ["DATE_FORMATS", "MISSING", "as_dates", "as_numbers", "as_text", "is_plain"]
 
@@ -43,6 +43,11 @@ def is_plain(series: Any) -> bool:
 def as_text(series: Any) -> Any:
     """Trimmed text; None where a value is missing. A whole number is written without a point, whatever its type."""
     pl = polars()
+    if not is_plain(series):
+        raise TableError(
+            f"Column {series.name!r} holds values of the type {series.dtype}; cells must be numbers, text, dates or "
+            "truth values."
+        )
     if series.dtype.is_float():
         whole = series.is_finite() & (series == series.round(0)) & (series.abs() < 2**53)
         as_whole = series.set(~whole.fill_null(False), None).cast(pl.Int64).cast(pl.String)

@@ -103,12 +103,14 @@ def engine_table(adam: Fashion, cpm: Fashion, repeats: int) -> Table:
     loyal, state = training_seconds(adam.problem, batch_of(21, loyalty_weights(10)), one_pass, repeats)
     row = {"what": "Adam, the loyalty machine's 21 models", "seconds": loyal, "note": f"{PASSES} passes each"}
     table.append(row | {"test %": adam.accuracy(state.weights[0])})
-    for max_entries in (4096, 8192, 16_384):
+    default = CpmSolver(SWEEPS).max_entries
+    for max_entries in (default // 2, default, 2 * default):
         solver = replace(CpmSolver(SWEEPS), max_entries=max_entries)
         to_accuracy(cpm, batch_of(1), solver, goal)  # compiles
         runs = [to_accuracy(cpm, batch_of(1, seed=seed), solver, goal) for seed in range(repeats)]
         spent = [run[0] for run in runs if run[0] is not None]
-        row = {"what": f"CPM, one model to {goal:.2f} %, max_entries={max_entries}"}
+        which = " (the default)" if max_entries == default else ""
+        row = {"what": f"CPM, one model to {goal:.2f} %, max_entries={max_entries}{which}"}
         row |= {"seconds": statistics.median(spent) if spent else None, "test %": statistics.median(r[2] for r in runs)}
         sweeps = "/".join(str(run[1] or "-") for run in runs)
         table.append(row | {"note": f"after {sweeps} sweeps with {repeats} seeds; best of {SWEEPS} sweeps shown"})

@@ -103,7 +103,9 @@ def main(argv: list[str]) -> int:
     """Print and write the table of costs."""
     parser = benchmark_parser("diagnosis", __doc__)
     parser.add_argument("--data", type=Path, help="folder with raw/ and costs/; without it only heart disease is run")
-    parser.add_argument("--only", type=names, default=list(SETS), help=f"sets, comma-separated: {', '.join(SETS)}")
+    parser.add_argument(
+        "--only", "--sets", type=names, default=list(SETS), help=f"sets, comma-separated: {', '.join(SETS)}"
+    )
     parser.add_argument("--repeats", type=int, default=8, help="times that the 5 outer folds are drawn")
     parser.add_argument("--baselines", type=names, default=[name for name in BASELINES if name != "fixed order"])
     options = parser.parse_args(argv)
@@ -146,5 +148,7 @@ def main(argv: list[str]) -> int:
         prices_note = f"; {problem.unverified} of its prices are recalled, not verified" if problem.unverified else ""
         table.notes.append(f"{problem.name}: {elapsed:.0f} s{prices_note}")
         print(problem.name, evaluation, sep="\n", flush=True)
-    publish([table, trees], "diagnosis", options.output, run_description("diagnosis", argv, options.seed))
+        # After each set, so that a long run leaves what it has; sets on their own do not overwrite the others.
+        name = "diagnosis" if options.only == list(SETS) else f"diagnosis-{'-'.join(options.only)}"
+        publish([table, trees], name, options.output, run_description("diagnosis", argv, options.seed))
     return 0

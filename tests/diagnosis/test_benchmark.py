@@ -36,7 +36,7 @@ def test_command_writes_the_tables(folder, tmp_path, capsys, monkeypatch):
     options = ["--data", str(folder), "--only", "pima", "--repeats", "1", "--baselines", "full panel,EG2 tree"]
     assert diagnosis.main([*options, "--n-jobs", "1", "--output", str(tmp_path / "out")]) == 0
     assert "1 of its prices are recalled, not verified" in capsys.readouterr().out
-    written = (tmp_path / "out" / "diagnosis.md").read_text()
+    written = (tmp_path / "out" / "diagnosis-pima.md").read_text()
     assert "full panel" in written
     assert "At a tree's cost" in written
 

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 from scipy.stats import norm
 
 from multiform.diagnosis._encoding import Encoding, FeatureCode, columns_of
 from multiform.diagnosis._judge import Judge, suffices
 from multiform.diagnosis._search import unpack
-from multiform.diagnosis._trust import SetTrust, expected_regret, fit_sharpness, fit_trust
+from multiform.diagnosis._trust import SetTrust, expected_regret, fit_correction, fit_sharpness, fit_trust
 
 
 class Recorded:
-    """Models that answer what was written down: on set S, patient i has the log odds ``(S + 1) * sign[i]``."""
+    """Models that answer what was written down: log odds that grow with S, and noise that shrinks."""
 
     def __init__(self, n=40, n_tests=9):
         rng = np.random.default_rng(0)
@@ -24,6 +24,8 @@ class Recorded:
         class records:
             target = rng.integers(0, 2, n).astype(np.int32)
             n_classes = 2
+            fold = np.arange(n) % 3
+            n_folds = 3
 
         self.records, self._sign, self._n_sets = records, rng.normal(size=n), 1 << n_tests
 
@@ -31,7 +33,8 @@ class Recorded:
         pass
 
     def unseen(self, tests):
-        odds = self._sign * (tests + 1) / self._n_sets
+        share = (tests + 1) / self._n_sets
+        odds = 3 * share * self._sign + (1 - share) * np.random.default_rng(tests).normal(size=len(self._sign))
         return np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
 
 
@@ -88,17 +91,59 @@ def test_slope_and_spread_of_what_is_to_come():
     np.testing.assert_allclose(chances[0], trust.chances(scores))
 
 
+def test_the_correction_minimises_the_penalised_deviance():
+    """Poisson's quasi-likelihood of what was forgone, with stretch drawn to 1 and the shifts to 0."""
+    rng = np.random.default_rng(0)
+    normal, answer = rng.uniform(1e-4, 0.3, 500), rng.integers(0, 2, 500)
+    forgone = np.where(rng.random(500) < 3 * normal**0.7 * np.where(answer, 0.5, 0.2), rng.random(500), 0.0)
+
+    def loss(one):
+        expected = 0.01 * (normal / 0.01) ** one[0] * np.exp(one[1 + answer])
+        deviance = (expected - forgone * np.log(expected)).sum()
+        return deviance + 5.0 * (one[0] - 1) ** 2 + 2.0 * (one[1:] ** 2).sum()
+
+    [found] = fit_correction(normal[None], answer[None], forgone[None], 2)
+    best = minimize(loss, [1.0, 0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9}).x
+    np.testing.assert_allclose(found, best, atol=0.01)
+
+
+def test_corrected_regrets_are_what_is_forgone():
+    """All say the same at first, a tenth of them wrongly: the normal law fails, and the mean is right all the same."""
+    rng = np.random.default_rng(0)
+    target = (rng.random(3000) < 0.1).astype(np.int32)
+    odds = rng.normal(-2.2, 0.05, 3000)
+    full = np.where(target[:, None] == [0, 1], 0.999, 0.001)
+    scores = np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
+    [trust], chances = fit_trust(scores[None], full, target, 0.0)
+    forgone = full.max(axis=1) - full[np.arange(3000), chances[0].argmax(axis=1)]
+    assert trust.regret(chances[0]).mean() == pytest.approx(forgone.mean(), rel=0.1)
+    normal = expected_regret(np.log(chances[0].max(axis=1) / chances[0].min(axis=1)), trust.slope, trust.spread)
+    assert normal.mean() < 0.7 * forgone.mean()
+
+
 def test_doubts(judge):
     opinion = judge.unseen(37)
     trust = judge.trusts[judge.sets.index(37)]
-    chance = trust.chances(judge.models.unseen(37)).max(axis=1)
-    np.testing.assert_allclose(
-        opinion.doubt, expected_regret(np.log(chance / (1 - chance)), trust.slope, trust.spread), rtol=1e-5
-    )
+    chances = trust.chances(judge.models.unseen(37))
+    chance = chances.max(axis=1)
+    normal = expected_regret(np.log(chance / (1 - chance)), trust.slope, trust.spread)
+    shift = np.array(trust.shifts)[chances.argmax(axis=1)]
+    np.testing.assert_allclose(opinion.doubt, 0.01 * (normal / 0.01) ** trust.stretch * np.exp(shift), rtol=1e-5)
     calibrated = Judge(judge.models, "calibrated", 511, judge.common, judge.full)
     np.testing.assert_allclose(calibrated.unseen(37).doubt, 1 - chance, rtol=1e-5)
     assert suffices(judge.unseen(511).doubt, -1.0).all()  # on full evidence there is nothing left to buy
     assert not suffices(judge.unseen(37).doubt, -1.0).any()
+
+
+def test_a_held_out_patient_does_not_calibrate_its_own_doubt(judge):
+    """The doubts of a fold come from a trust that was learnt on the other two."""
+    records, scores = judge.models.records, judge.models.unseen(37)
+    found = judge.held_out(37)
+    for fold in range(3):
+        own = records.fold == fold
+        [trust], _ = fit_trust(scores[None, ~own], judge.full[~own], records.target[~own], judge.common)
+        np.testing.assert_allclose(found.doubt[own], trust.regret(trust.chances(scores[own])), rtol=1e-5)
+    assert not np.allclose(found.doubt, judge.unseen(37).doubt, rtol=1e-4)
 
 
 def test_the_table_grows_while_it_is_read(judge):
@@ -113,7 +158,7 @@ def test_the_table_grows_while_it_is_read(judge):
 
 
 def test_chances_of_no_evidence_are_the_shares(judge):
-    trust = SetTrust(1.0, 0.0, 1.0)
+    trust = SetTrust(1.0, 0.0, 1.0, 1.0, (0.0, 0.0))
     np.testing.assert_allclose(judge.unseen(0).chances, trust.chances(judge.models.unseen(0)))
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from scipy.special import xlogy
 
 from multiform.diagnosis._judge import NOBODY_STOPS, suffices
-from multiform.diagnosis._level import chosen_level, frontier_point, level_ladder, unseen_course
+from multiform.diagnosis._level import chosen_level, considered, order_point
 from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._policy import Planning, completed
 from multiform.diagnosis._tariff import Tariff
@@ -32,6 +32,7 @@ BASELINES = (
     "full panel",
     "fixed order",
     "adaptive policy",
+    "regret stop",
     "calibrated stop",
     "cheapest first",
     "random order",
@@ -69,7 +70,7 @@ class Contest:
 
 
 def baseline(name: str, contest: Contest) -> Outcome | None:
-    """A baseline's answers to the test patients; None where it is not feasible."""
+    """A baseline's answers to the test patients; None where it is not feasible, or nothing but the plan itself."""
     return _METHODS[name](contest)
 
 
@@ -81,12 +82,15 @@ def _full_panel(contest: Contest) -> Outcome:
 
 def _planned(contest: Contest, planning: Planning) -> Outcome:
     """The planner's own procedure under another policy or rule."""
-    judge = planning.judge
-    ladder = level_ladder(judge.rule, judge.models.settings.betas)
-    point = chosen_level([frontier_point(planning, level) for level in ladder], contest.allowed_loss)
+    point = chosen_level(considered(planning, contest.allowed_loss), contest.allowed_loss)
     level = NOBODY_STOPS if point is None else point.level
     plan, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
     return followed(contest, planning, plan, level)
+
+
+def _under(contest: Contest, rule: str) -> Outcome | None:
+    """The planner's own procedure under another rule; None where it is the plan's own."""
+    return None if contest.planning.judge.rule == rule else _planned(contest, contest.planning.under(rule))
 
 
 def followed(contest: Contest, planning: Planning, plan: Plan, level: float) -> Outcome:
@@ -104,17 +108,10 @@ def followed(contest: Contest, planning: Planning, plan: Plan, level: float) -> 
 
 def _at_its_level(contest: Contest, order: tuple[int, ...]) -> Outcome:
     """An order with the level that a plan would have got for it: the cheapest whose guarded loss is allowed."""
-    planning = contest.planning
-    judge, n = planning.judge, planning.n
-    plan = Plan.of_order(order, planning.tariff.known, judge.models.records.n_classes)
-    best, best_cost = NOBODY_STOPS, np.inf
-    for level in level_ladder(judge.rule, judge.models.settings.betas):
-        course = unseen_course(planning, plan, level, np.arange(n))
-        forgone = judge.full.max(axis=1) - judge.full[np.arange(n), course.answer]
-        guarded = forgone.mean() + forgone.std(ddof=1) / np.sqrt(n)
-        if guarded <= contest.allowed_loss and course.cost.mean() < best_cost:
-            best, best_cost = level, float(course.cost.mean())
-    return followed(contest, planning, plan, best)
+    planning, allowed = contest.planning, contest.allowed_loss
+    point = chosen_level(considered(planning, allowed, lambda level: order_point(planning, level, order)), allowed)
+    plan = Plan.of_order(order, planning.tariff.known, planning.judge.models.records.n_classes)
+    return followed(contest, planning, plan, NOBODY_STOPS if point is None else point.level)
 
 
 def _cheapest_first(contest: Contest) -> Outcome:
@@ -234,7 +231,8 @@ _METHODS: dict[str, Callable[[Contest], Outcome | None]] = {
     "full panel": _full_panel,
     "fixed order": lambda contest: _planned(contest, replace(contest.planning, policy="fixed")),
     "adaptive policy": lambda contest: _planned(contest, replace(contest.planning, policy="adaptive")),
-    "calibrated stop": lambda contest: _planned(contest, contest.planning.under("calibrated")),
+    "regret stop": lambda contest: _under(contest, "regret"),
+    "calibrated stop": lambda contest: _under(contest, "calibrated"),
     "cheapest first": _cheapest_first,
     "random order": _random_order,
     "information per cost": _information_per_cost,

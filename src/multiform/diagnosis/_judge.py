@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from multiform.diagnosis._models import EvidenceModels, OnlyFields
 from multiform.diagnosis._search import Sets, Stopped, Words, pack
@@ -95,7 +96,7 @@ class Judge(OnlyFields):
         common = float(fit_sharpness(pooled, np.tile(target, len(some_sets)), 0.0, 1.0)[0])
         unseen = models.unseen(everything)
         sharpness = float(np.exp(fit_sharpness(unseen[None, ...], target, common, 1.0)[0]))
-        return cls(models, rule, everything, common, SetTrust(sharpness, 1.0, 0.0).chances(unseen))
+        return cls(models, rule, everything, common, np.asarray(softmax(sharpness * unseen.astype(np.float64), axis=1)))
 
     @cached_property
     def _place(self) -> dict[int, int]:
@@ -105,6 +106,10 @@ class Judge(OnlyFields):
     def _unseen(self) -> _UnseenTable:
         """What is thought of the training patients on every set learnt in this process; not a part of the plan."""
         return _UnseenTable(len(self.full))
+
+    @cached_property
+    def _held_out(self) -> dict[int, Opinion]:
+        return {}
 
     def kept(self, sets: Sequence[int]) -> Judge:
         """A copy that holds what is known of these sets only."""
@@ -134,13 +139,31 @@ class Judge(OnlyFields):
         """Of new patients."""
         self.learn([tests])
         claims = self.models.claims(tests, rows) if self._needs_claims(tests) else None
-        return self._opinion(tests, self.models.scores(tests, rows), claims)
+        return self._opinion(tests, self._trust(tests), self.models.scores(tests, rows), claims)
 
     def unseen(self, tests: int) -> Opinion:
         """Of the training patients, by models that have not seen them."""
         self.learn([tests])
         claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
-        return self._opinion(tests, self.models.unseen(tests), claims)
+        return self._opinion(tests, self._trust(tests), self.models.unseen(tests), claims)
+
+    def held_out(self, tests: int) -> Opinion:
+        """Of the training patients, by models that have not seen them and a trust that was learnt without their fold.
+
+        What a plan would lose is judged by this: among many sets, the search prefers those that seem to say much.
+        """
+        if tests not in self._held_out:
+            records, scores = self.models.records, self.models.unseen(tests)
+            claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
+            answer, chances = np.empty(len(scores), dtype=np.int64), np.empty((len(scores), records.n_classes))
+            doubt = np.empty(len(scores))
+            for fold in range(records.n_folds):
+                own = records.fold == fold
+                [trust], _ = fit_trust(scores[None, ~own], self.full[~own], records.target[~own], self.common)
+                found = self._opinion(tests, trust, scores[own], None if claims is None else claims[:, own])
+                answer[own], chances[own], doubt[own] = found.answer, found.chances, found.doubt
+            self._held_out[tests] = Opinion(answer, chances, doubt)
+        return self._held_out[tests]
 
     def unseen_answer(self, tests: int) -> npt.NDArray[np.int64]:
         """The answers to the training patients, remembered."""
@@ -168,8 +191,10 @@ class Judge(OnlyFields):
     def _needs_claims(self, tests: int) -> bool:
         return self.rule == "loyalty" and tests != self.everything
 
-    def _opinion(self, tests: int, scores: Floats, claims: npt.NDArray[np.int64] | None) -> Opinion:
-        trust = self.trusts[self._place[tests]]
+    def _trust(self, tests: int) -> SetTrust:
+        return self.trusts[self._place[tests]]
+
+    def _opinion(self, tests: int, trust: SetTrust, scores: Floats, claims: npt.NDArray[np.int64] | None) -> Opinion:
         if not tests:  # the scores are the logarithm of the shares: calibrated as they are
             trust = replace(trust, sharpness=1.0)
         chances = trust.chances(scores)

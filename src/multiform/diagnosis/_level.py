@@ -1,15 +1,16 @@
 """Which level: the cheapest plan that keeps the promised accuracy, judged on patients it was not made from.
 
-At every level of a ladder the plan is made on the patients of all folds but one and followed by those of that one,
-whose scores no model had seen. Two figures are kept of each patient: the bill, and what was forgone, the chance that
-full evidence gives its own answer less the chance that it gives the plan's. The mean of the latter, one standard error
-added, is the loss that a level is charged with. Orders are searched for cost alone and never against a count of errors:
-such a search finds orders that are lucky on the patients at hand.
+At every level that is considered, the plan is made on the patients of all folds but one and followed by those of that
+one, whose scores no model had seen and whose doubts come from a trust learnt without them. Two figures are kept of each
+patient: the bill, and what was forgone, the chance that full evidence gives its own answer less the chance that it
+gives the plan's. The mean of the latter, one standard error added, is the loss that a level is charged with. Orders are
+searched for cost alone and never against a count of errors: such a search finds orders that are lucky on the patients
+at hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,18 +20,17 @@ from multiform.diagnosis._judge import Opinion
 from multiform.diagnosis._plan import Course, Plan, follow
 from multiform.diagnosis._policy import Planning
 
-__all__ = ["FrontierPoint", "chosen_level", "frontier_point", "level_ladder", "unseen_course"]
+__all__ = ["FrontierPoint", "chosen_level", "considered", "frontier_point", "level_ladder", "order_point"]
 
 Doubles = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 LADDERS = {
-    "regret": (
-        *(1e-05, 5e-05, 0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005),
-        *(0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.08, 0.12),
-    ),
-    "calibrated": (0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3),
+    "regret": (0.0001, 0.0003, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.06, 0.12, 0.2, 0.3),
+    "calibrated": (0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3, 0.4),
 }
+BETWEEN = (1 / 3, 2 / 3)  # where levels between two rungs are tried, on a logarithmic scale
+HOPELESS = 4.0  # a level that loses so many times what is allowed ends the climb
 
 
 @dataclass(frozen=True)
@@ -69,31 +69,67 @@ def level_ladder(rule: str, betas: Sequence[float]) -> tuple[float, ...]:
     return tuple(betas) if rule == "loyalty" else LADDERS[rule]
 
 
-def unseen_course(planning: Planning, plan: Plan, level: float, patients: Rows) -> Course:
-    """Some training patients along a plan, judged by models that have not seen them."""
+def considered(
+    planning: Planning, most_loss: float, point: Callable[[float], FrontierPoint] | None = None
+) -> list[FrontierPoint]:
+    """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed.
 
-    def opinion(held: int, rows: Rows) -> Opinion:
-        known = planning.judge.unseen(held)
-        chosen = patients[rows]
-        return Opinion(known.answer[chosen], known.chances[chosen], known.doubt[chosen])
+    Parameters
+    ----------
+    most_loss : float
+        The guarded loss that is allowed.
+    point : callable, optional
+        The figures of a level; by default those of the plan that is made at it.
+    """
+    find = point or (lambda level: frontier_point(planning, level))
+    judge = planning.judge
+    ladder = level_ladder(judge.rule, judge.models.settings.betas)
+    points: list[FrontierPoint] = []
+    for level in ladder:
+        points.append(find(level))
+        if points[-1].guarded_loss > HOPELESS * max(most_loss, 0.0) and len(points) > 1:
+            break
+    best = chosen_level(points, most_loss)
+    if best is not None and judge.rule != "loyalty":  # between two betas there is no model
+        above = ladder[ladder.index(best.level) + 1 :][:1]
+        points += [find(best.level * (level / best.level) ** share) for level in above for share in BETWEEN]
+    return sorted(points, key=lambda one: one.level)
 
-    n_classes = planning.judge.models.records.n_classes
-    return follow(plan, planning.tariff, opinion, level, len(patients), n_classes)
+
+def chosen_level(frontier: Sequence[FrontierPoint], most_loss: float) -> FrontierPoint | None:
+    """The cheapest level whose guarded loss is allowed; None where there is none."""
+    allowed = [point for point in frontier if point.guarded_loss <= most_loss]
+    return min(allowed, key=lambda point: point.cost) if allowed else None
 
 
 def frontier_point(planning: Planning, level: float) -> FrontierPoint:
-    """Cross-fitted figures of a level."""
+    """Cross-fitted figures of the plans that are made at a level."""
+    fold = planning.judge.models.records.fold
+    whole, _ = planning.plan(level, np.ones(len(fold), dtype=bool), exact=False)
+    if not planning.thorough:
+        # Every further plan would cost models. The order is chosen for its cost alone, so this can flatter the cost a
+        # little, but not the loss.
+        return _point(planning, level, whole, [whole] * (int(fold.max()) + 1))
+    plans = [planning.plan(level, fold != one, exact=False)[0] for one in range(int(fold.max()) + 1)]
+    return _point(planning, level, whole, plans)
+
+
+def order_point(planning: Planning, level: float, order: tuple[int, ...]) -> FrontierPoint:
+    """Cross-fitted figures of an order that needs no search."""
+    records = planning.judge.models.records
+    plan = Plan.of_order(order, planning.tariff.known, records.n_classes)
+    return _point(planning, level, plan, [plan] * records.n_folds)
+
+
+def _point(planning: Planning, level: float, whole: Plan, plans: Sequence[Plan]) -> FrontierPoint:
+    """The patients of each fold follow that fold's plan."""
     records = planning.judge.models.records
     n = len(records.target)
-    cost, answer, held = np.zeros(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    everybody = np.ones(n, dtype=bool)
-    whole, _ = planning.plan(level, everybody, exact=False)
-    for fold in range(records.n_folds):
-        # An order is chosen for its cost alone, so that it can flatter the cost a little, but not the loss.
-        plan = planning.plan(level, records.fold != fold, exact=False)[0] if planning.thorough else whole
+    cost, answer = np.zeros(n), np.zeros(n, dtype=np.int64)
+    for fold, plan in enumerate(plans):
         patients = np.flatnonzero(records.fold == fold)
-        course = unseen_course(planning, plan, level, patients)
-        cost[patients], answer[patients], held[patients] = course.cost, course.answer, course.held
+        course = _held_out_course(planning, plan, level, patients)
+        cost[patients], answer[patients] = course.cost, course.answer
     full = planning.judge.full
     forgone = full.max(axis=1) - full[np.arange(n), answer]
     panel = planning.tariff.panel_cost
@@ -108,7 +144,13 @@ def frontier_point(planning: Planning, level: float) -> FrontierPoint:
     )
 
 
-def chosen_level(frontier: Sequence[FrontierPoint], most_loss: float) -> FrontierPoint | None:
-    """The cheapest level whose guarded loss is allowed; None where there is none."""
-    allowed = [point for point in frontier if point.guarded_loss <= most_loss]
-    return min(allowed, key=lambda point: point.cost) if allowed else None
+def _held_out_course(planning: Planning, plan: Plan, level: float, patients: Rows) -> Course:
+    """Some training patients along a plan, judged by models and a trust that have not seen them."""
+
+    def opinion(held: int, rows: Rows) -> Opinion:
+        known = planning.judge.held_out(held)
+        chosen = patients[rows]
+        return Opinion(known.answer[chosen], known.chances[chosen], known.doubt[chosen])
+
+    n_classes = planning.judge.models.records.n_classes
+    return follow(plan, planning.tariff, opinion, level, len(patients), n_classes)

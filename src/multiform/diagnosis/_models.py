@@ -36,7 +36,7 @@ Doubles = npt.NDArray[np.float64]
 
 AT_ONCE = 20_000_000  # numbers that the sample weights of one batch may hold
 ALTERED_SHARE = 0.5  # passes of an altered model, of the nominal's: it starts from the nominal
-LEAST_STEPS = 120
+LEAST_STEPS = 80
 NOISES = (0.1, 0.3, 1.0, 2.0, 3.0)
 
 
@@ -340,7 +340,7 @@ def default_settings(
     batch_size, revisit = (64, 1.0) if n < 2_000 else (128, 0.2)
     n_passes = max(5, -(-LEAST_STEPS // max(1, -(-n // batch_size))))
     settings = Settings(
-        estimator, 4 if n < 1_000 else 8, 0.5, 1.0, n_passes, batch_size, 0.15, revisit, betas, seed, n_jobs
+        estimator, 4 if n < 1_000 else 8, 0.5, 1.0, n_passes, batch_size, 0.25, revisit, betas, seed, n_jobs
     )
     if type(estimator) is QMSClassifier:
 

@@ -20,7 +20,7 @@ from multiform.diagnosis._encoding import Encoding, columns_of
 from multiform.diagnosis._evaluation import Evaluation, evaluate
 from multiform.diagnosis._flow import flow_text
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, Opinion
-from multiform.diagnosis._level import FrontierPoint, chosen_level, frontier_point, level_ladder, unseen_course
+from multiform.diagnosis._level import FrontierPoint, chosen_level, considered, frontier_point
 from multiform.diagnosis._models import EvidenceModels, Records, default_settings
 from multiform.diagnosis._plan import Course, Plan, follow
 from multiform.diagnosis._policy import Planning
@@ -37,6 +37,7 @@ Doubles = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 EXACT_BY_DEFAULT = 13  # tests
+FEW_PATIENTS = 200  # below, models are judged by more folds and the rule that learns least decides who stops
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
 
@@ -94,10 +95,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     search : {"auto", "exact", "beam"}, default="auto"
         "exact" proves that no order is cheaper on the estimate, with a model for every evidence set: up to 16 tests.
         "beam" trains only what it visits. "auto" is "exact" up to 13 tests.
-    stop : {"regret", "calibrated", "loyalty"}, default="regret"
+    stop : {"auto", "regret", "calibrated", "loyalty"}, default="auto"
         When the evidence suffices: when the accuracy that one expects to forgo by stopping is at most the level
         ("regret"), when the chance of a wrong answer is at most the level ("calibrated"), or when the patient is
-        of strong loyalty type under a beta of at most the level ("loyalty", the paper's).
+        of strong loyalty type under a beta of at most the level ("loyalty", the paper's). "auto" is "regret"; below
+        200 patients "calibrated", which learns one number of an evidence set instead of four and more.
     level : float or "auto", default="auto"
         The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted.
     theta : float, default=None
@@ -187,7 +189,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "estimator": [HasMethods(["fit", "predict"]), None],
         "policy": [StrOptions({"fixed", "adaptive"})],
         "search": [StrOptions({"auto", "exact", "beam"})],
-        "stop": [StrOptions(set(RULES))],
+        "stop": [StrOptions({"auto", *RULES})],
         "level": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "theta": [Interval(Real, 0, 1, closed="both"), None],
         "tolerance": [Interval(Real, 0, 1, closed="both")],
@@ -210,7 +212,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         estimator: Any = None,
         policy: str = "fixed",
         search: str = "auto",
-        stop: str = "regret",
+        stop: str = "auto",
         level: float | str = "auto",
         theta: float | None = None,
         tolerance: float = 0.005,
@@ -256,7 +258,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         made = self._make(X, y)
         planning, plan, tariff = made.planning, made.plan, made.planning.tariff
-        course = unseen_course(planning, plan, made.level, np.arange(len(made.target)))
+        course = _unseen_course(planning, plan, made.level)
         self.classes_ = made.classes
         self.n_features_in_ = len(made.names)
         self.feature_names_in_ = np.array(made.names, dtype=object)
@@ -296,7 +298,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _refuse_bare_folds(records)
         some = _some_sets(tariff, seed)
         models = EvidenceModels(records, default_settings(self._estimator(), records, some, betas, seed, self.n_jobs))
-        judge = Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything])
+        rule = ("calibrated" if len(target) < FEW_PATIENTS else "regret") if self.stop == "auto" else self.stop
+        judge = Judge.learnt(models, rule, tariff.everything, [*some, tariff.everything])
         width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
         planning = Planning(tariff, judge, self.policy, width, float(self.time_limit), thorough=exact)
         full_accuracy = float((judge.unseen_answer(tariff.everything) == target).mean())
@@ -325,10 +328,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[list[FrontierPoint], float]:
         if self.level != "auto":
             return [frontier_point(planning, float(self.level))], float(self.level)
-        ladder = level_ladder(self.stop, planning.judge.models.settings.betas)
-        frontier = [frontier_point(planning, level) for level in ladder]
-        # accuracy of the plan = full_accuracy - loss; at least theta - tolerance
-        point = chosen_level(frontier, full_accuracy - theta + self.tolerance)
+        most_loss = full_accuracy - theta + self.tolerance  # accuracy of the plan = full_accuracy - loss
+        frontier = considered(planning, most_loss)
+        point = chosen_level(frontier, most_loss)
         if point is None:
             warnings.warn(
                 f"No stopping level of DiagnosisPlanner keeps theta={theta:.3f} within tolerance={self.tolerance:g}; "
@@ -457,7 +459,17 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _auto_folds(n: int) -> int:
-    return 10 if n < 200 else 5 if n < 2_000 else 3
+    return 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
+
+
+def _unseen_course(planning: Planning, plan: Plan, level: float) -> Course:
+    """The training patients along the plan, judged by models that have not seen them."""
+
+    def opinion(held: int, rows: Rows) -> Opinion:
+        known = planning.judge.unseen(held)
+        return Opinion(known.answer[rows], known.chances[rows], known.doubt[rows])
+
+    return follow(plan, planning.tariff, opinion, level, planning.n, planning.judge.models.records.n_classes)
 
 
 def _some_sets(tariff: Tariff, seed: int) -> list[int]:

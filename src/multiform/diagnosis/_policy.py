@@ -32,6 +32,7 @@ Bools = npt.NDArray[np.bool_]
 Doubles = npt.NDArray[np.float64]
 
 LEAST_PART = 12  # patients that may get an order of their own
+LEAST_PART_SHARE, PART_BEAM = 0.05, 4  # of all patients, and the width of its search, where a search costs models
 STANDARD_ERRORS = 1.0  # by which it must be cheaper
 MOST_WORTH, MOST_TELLING = 6, 3  # next tests that a search considers when it is not thorough
 FEW_SHARE = 0.01  # of the patients, who are not worth a search
@@ -76,7 +77,7 @@ class Planning:
         """The plan at this level for these training patients, and what is known of its (first) order."""
         stopped = self.judge.stopped(level)
         known = self.tariff.known
-        found = self._order(stopped, patients, known)
+        found = self._order(stopped, patients, known, self.width)
         if exact:
             sets = np.arange(1 << len(self.tariff), dtype=np.int64)
             reached = sets[sets & known == known]
@@ -89,11 +90,11 @@ class Planning:
             return Plan.of_order(order, known, n_classes), found.certificate
         return self._tree(stopped, patients, order, n_classes), found.certificate
 
-    def _order(self, stopped: Stopped, patients: Bools, start: int) -> SearchResult:
+    def _order(self, stopped: Stopped, patients: Bools, start: int, width: int) -> SearchResult:
         if self.thorough:
-            return beam_order(self.tariff, stopped, pack(patients), start, self.width)
+            return beam_order(self.tariff, stopped, pack(patients), start, width)
         few = int(FEW_SHARE * patients.sum())
-        return beam_order(self.tariff, stopped, pack(patients), start, self.width, self._promising, few)
+        return beam_order(self.tariff, stopped, pack(patients), start, width, self._promising, few)
 
     @cached_property
     def _information(self) -> Doubles:
@@ -151,9 +152,10 @@ class Planning:
 
     def _own_order(self, stopped: Stopped, held: int, part: Bools, rest: tuple[int, ...]) -> tuple[int, ...] | None:
         """An order for this part alone, where it is surely cheaper than `rest`."""
-        if part.sum() < LEAST_PART:
+        if part.sum() < (LEAST_PART if self.thorough else max(LEAST_PART, LEAST_PART_SHARE * self.n)):
             return None
-        own = completed(self.tariff, self._order(stopped, part, held).order, held)
+        width = self.width if self.thorough else min(self.width, PART_BEAM)
+        own = completed(self.tariff, self._order(stopped, part, held, width).order, held)
         if own[0] == rest[0]:  # the same next test: whether to part can be asked after it
             return None
         saved = (self._costs(stopped, rest, held) - self._costs(stopped, own, held))[part]

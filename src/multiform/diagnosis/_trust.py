@@ -1,17 +1,23 @@
 """How far an answer on an evidence set can be trusted, and what going on could still correct.
 
-Three numbers belong to an evidence set S, all estimated on unseen scores:
+These numbers belong to an evidence set S, all estimated on unseen scores:
 
 - the sharpness a_S. With the scores s the chances of the classes are ``softmax(a_S s)``. Each set has its own, drawn
   towards what all sets have in common, so that a few hundred patients are enough.
 - slope b_S and spread c_S. Let k be the answer on S, ``L = logit P_S(k)`` how sure it is, and ``L' = logit P_full(k)``
   how sure of the same answer one would be with all evidence. Then ``L' ~ Normal(b_S L, c_S^2)``: little spread is left
   when S says nearly all that the full panel will say.
+- stretch v_S and, for every answer k, shift u_Sk: they correct what the normal law gets wrong.
 
 The *regret* of stopping on S is the accuracy that one expects to forgo. Full evidence would answer otherwise if
-L' < 0, and be right more often by ``1 - 2 P_full(k) = tanh(-L' / 2)``:
+L' < 0, and be right more often by ``1 - 2 P_full(k) = tanh(-L' / 2)``; under the normal law
 
-    regret(L, S) = E max(0, tanh(-L' / 2)).
+    r(L, S) = E max(0, tanh(-L' / 2)).
+
+What was in fact forgone, ``max_j P_full(j) - P_full(k)``, is known of every training patient, and its logarithm is
+regressed on that of r (Poisson's quasi-likelihood, so that the means agree), drawn to v = 1 and u = 0:
+
+    regret = r0 (r / r0)^v exp(u_k),    r0 = 0.01.
 
 An unsure answer that no further evidence would change has a small regret, and going on would be money for nothing.
 """
@@ -22,9 +28,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
-__all__ = ["SetTrust", "expected_regret", "fit_sharpness", "fit_trust"]
+__all__ = ["SetTrust", "expected_regret", "fit_correction", "fit_sharpness", "fit_trust"]
 
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
@@ -32,6 +38,8 @@ Floats = npt.NDArray[np.float32]
 PULL = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST = 5.0  # the log sharpness stays within -5 and 5
 SUREST = 12.0  # the largest log odds
+PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
+PIVOT, LEAST_REGRET = 0.01, 1e-6  # r0: a level that plans choose; smaller regrets than the second are not told apart
 # Nodes of the quadrature on [0, 6]; beyond six standard deviations there is nothing to regret.
 NODES, NODE_WEIGHTS = (part * 3 for part in np.polynomial.legendre.leggauss(16))
 NODES = NODES + 3
@@ -39,11 +47,13 @@ NODES = NODES + 3
 
 @dataclass(frozen=True)
 class SetTrust:
-    """Sharpness, slope and spread of one evidence set."""
+    """What is known of one evidence set: sharpness, slope and spread, stretch, and a shift for every answer."""
 
     sharpness: float
     slope: float
     spread: float
+    stretch: float
+    shifts: tuple[float, ...]
 
     def chances(self, scores: Floats) -> Doubles:
         """Calibrated chances of the classes: shape (n, m)."""
@@ -51,7 +61,9 @@ class SetTrust:
 
     def regret(self, chances: Doubles) -> Doubles:
         """The accuracy that one expects to forgo by stopping here: shape (n,)."""
-        return expected_regret(log_odds(chances.max(axis=1)), self.slope, self.spread)
+        normal = expected_regret(log_odds(chances.max(axis=1)), self.slope, self.spread)
+        shift = np.array(self.shifts)[chances.argmax(axis=1)]
+        return np.asarray(np.exp(_corrected(_log_regret(normal), self.stretch, shift)))
 
 
 def log_odds(chance: Doubles) -> Doubles:
@@ -87,27 +99,64 @@ def fit_sharpness(scores: Floats, target: npt.NDArray[np.int32], common: float, 
         ``pull / 2 (log a - common)^2`` is added to the log loss, summed over patients.
     """
     values = scores.astype(np.float64)
+    values -= values.max(axis=2, keepdims=True)  # so that no exponential overflows
     own = np.take_along_axis(values, target[None, :, None], axis=2)[:, :, 0]
     log_a = np.full(len(values), common)
     for _ in range(25):
         a = np.exp(log_a)[:, None]
-        chances = np.exp(log_softmax(a[..., None] * values, axis=2))
-        mean = (chances * values).sum(axis=2)
-        variance = (chances * values**2).sum(axis=2) - mean**2
-        first = (a * (mean - own)).sum(axis=1) + pull * (log_a - common)
+        chances = np.exp(a[..., None] * values)
+        chances /= chances.sum(axis=2, keepdims=True)
+        chances *= values
+        mean = chances.sum(axis=2)
+        variance = np.einsum("snk,snk->s", chances, values) - (mean**2).sum(axis=1)
+        slope = a[:, 0] * (mean - own).sum(axis=1)
         # The loss is convex in a, not in log a: the absolute value keeps the step a descent.
-        second = (a**2 * variance).sum(axis=1) + pull + np.abs((a * (mean - own)).sum(axis=1))
-        step = np.clip(first / np.maximum(second, 1e-12), -1, 1)
+        second = a[:, 0] ** 2 * variance + pull + np.abs(slope)
+        step = np.clip((slope + pull * (log_a - common)) / np.maximum(second, 1e-12), -1, 1)
         log_a = np.clip(log_a - step, -MOST, MOST)
         if np.abs(step).max() < 1e-3:
             break
     return log_a
 
 
+def fit_correction(normal: Doubles, answer: npt.NDArray[np.intp], forgone: Doubles, n_classes: int) -> Doubles:
+    """Stretch and shifts of several sets at once, by Newton's method: shape (n_sets, 1 + n_classes).
+
+    Parameters
+    ----------
+    normal, answer, forgone : arrays, shape (n_sets, n)
+        The regret under the normal law, the answers, and what was in fact forgone.
+    """
+    log_r = _log_regret(normal)
+    design = np.concatenate([(log_r - np.log(PIVOT))[..., None], np.eye(n_classes)[answer]], axis=2)
+    pull = np.array([PULL_STRETCH] + [PULL_SHIFT] * n_classes)
+    rest = np.array([1.0] + [0.0] * n_classes)
+    found = np.tile(rest, (len(normal), 1))
+    for _ in range(25):
+        expected = np.exp(np.minimum(np.log(PIVOT) + (design @ found[..., None])[..., 0], 0.0))
+        slope = np.einsum("snj,sn->sj", design, expected - forgone) + pull * (found - rest)
+        curvature = np.swapaxes(design * expected[..., None], 1, 2) @ design + np.diag(pull)
+        step = np.clip(np.linalg.solve(curvature, slope[..., None])[..., 0], -0.5, 0.5)
+        found = found - step
+        found[:, 0] = np.maximum(found[:, 0], 0.0)  # surer answers are never regretted more
+        if np.abs(step).max() < 1e-3:
+            break
+    return found
+
+
+def _log_regret(normal: Doubles) -> Doubles:
+    return np.asarray(np.log(np.maximum(normal, LEAST_REGRET)))
+
+
+def _corrected(log_r: Doubles, stretch: float, shift: Doubles) -> Doubles:
+    """``log(r0 (r / r0)^v exp(u))``, at most 0."""
+    return np.asarray(np.minimum(np.log(PIVOT) + stretch * (log_r - np.log(PIVOT)) + shift, 0.0))
+
+
 def fit_trust(
     scores: Floats, full: Doubles, target: npt.NDArray[np.int32], common: float
 ) -> tuple[list[SetTrust], Doubles]:
-    """Sharpness, slope and spread of several sets, and the calibrated chances on them, shape (n_sets, n, m).
+    """What is known of several sets, and the calibrated chances on them, shape (n_sets, n, m).
 
     Parameters
     ----------
@@ -120,8 +169,14 @@ def fit_trust(
     chances = softmax(sharpness[:, None, None] * scores.astype(np.float64), axis=2)
     answer = chances.argmax(axis=2)
     sure = log_odds(chances.max(axis=2))
-    later = log_odds(full[np.arange(len(target)), answer])
+    told = full[np.arange(len(target)), answer]  # what full evidence says of the same answer
+    later = log_odds(told)
     slope = np.clip((sure * later).sum(axis=1) / np.maximum((sure**2).sum(axis=1), 1e-12), 0, 10)
     spread = np.sqrt(np.mean((later - slope[:, None] * sure) ** 2, axis=1))
-    trusts = [SetTrust(*map(float, one)) for one in zip(sharpness, slope, spread, strict=True)]
+    normal = np.stack([expected_regret(*one) for one in zip(sure, slope.tolist(), spread.tolist(), strict=True)])
+    correction = fit_correction(normal, answer, full.max(axis=1) - told, full.shape[1])
+    trusts = [
+        SetTrust(float(a), float(b), float(c), float(one[0]), tuple(one[1:].tolist()))
+        for a, b, c, one in zip(sharpness, slope, spread, correction, strict=True)
+    ]
     return trusts, np.asarray(chances)

@@ -255,7 +255,7 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --jobs 0", 2, "'--jobs': 0 threads cannot work"),
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --noise nan", 1, "noise"),
         ("fit {folder}/train.csv -t level -o {folder}", 1, "is a folder; give the name of a file"),
-        ("fit {new}/none.csv -t level -o {new}/no/m.mfm", 1, "there is no folder"),  # before anything is read
+        ("fit {new}/bad.csv -t level -o {new}/no/m.mfm", 1, "there is no folder"),  # before anything is read
         ("fit {new}/one.csv -t b -o {new}/m.mfm", 1, "'b' holds only 'x'; there must be at least two classes"),
         ("fit {new}/ids.csv -t b -o {new}/m.mfm", 1, "learnt from: 'a' is taken as identifier (it counts"),
         ("fit {new}/lists.parquet -t b -o {new}/m.mfm", 1, "Column 'b' holds values of the type List(Int64)"),
@@ -285,6 +285,11 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ),
         ("report {folder}/model.mfm {folder}/test.csv -o {new}/no/r.html", 1, "r.html cannot be written: there is no"),
         ("report {folder}/model.mfm {folder}/test.csv -o {new}/r.html --plan {folder}/model.mfm", 1, "and no plan"),
+        ("fit {folder}/train.csv -t level -o {folder}/train.csv", 2, "is also an input, which would be lost"),
+        ("predict {folder}/model.mfm {folder}/test.csv -o {folder}/./test.csv", 2, "is also an input"),
+        ("export {folder}/model.mfm --onnx {folder}/model.mfm", 2, "is also an input"),
+        ("report {folder}/model.mfm {folder}/test.csv -o {folder}/test.csv", 2, "is also an input"),
+        ("plan {folder}/train.csv -t level --costs {new}/one.csv -o {new}/one.csv", 2, "is also an input"),
         ("export {folder}/model.mfm --onnx {folder}", 1, "is a folder; give the name of a file"),
         ("plan {folder}/train.csv -t level --costs {folder}/none.csv -o {new}/p.mfm", 1, "There is no file"),
         ("plan {folder}/train.csv -t level --costs x.csv -o {new}/p.mfm --theta 2", 2, "'--theta': 2.0 is not in"),

@@ -90,3 +90,7 @@ def test_gamma_pushes(gamma):
 def test_ladders_hold_distinct_numbers(value):
     with pytest.raises(ValueError, match="must be a number, or a sequence of distinct numbers; got"):
         Alterations.of(value, 20.0, 3)
+
+
+def test_neighbours_on_a_ladder_have_names_of_their_own():
+    assert level_names([0.05, 0.05000001], [20]) == ("strong 0.05", "strong 0.05000001", "normal", "weak")

@@ -121,6 +121,7 @@ def refusal(text, tmp_path, name="table.csv"):
         ('a,b\n"x\ny",2\n3,4\n5\n', ["line 5", "column 'b'"]),
         ('a,b\n1,2\n"3,4\n5,6\n', ["line 3", "never closed"]),
         (b"a,b\n1,2\n\xff,3\n", ["line 3", "not UTF-8"]),
+        ("a,b\n1,2\n".encode("utf-16"), ["is UTF-16", "iconv -f utf-16"]),
         ("a,b\rc,d\n1,2,3\n", ["line 1", "carriage return"]),
         ("a,b,a\n1,2,3\n", ["line 1", "column 3", "'a' comes twice"]),
         (b"\x00\x01\x02\n", ["zero bytes"]),

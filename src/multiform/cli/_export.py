@@ -21,10 +21,10 @@ def command(model_path: str, onnx_path: str, double: bool, console: Console) -> 
     is told.
     """
     from multiform.cli._models import opened
+    from multiform.cli._output import check_output
     from multiform.export import to_onnx
-    from multiform.files import check_writable
 
-    check_writable(onnx_path)
+    check_output(onnx_path, [model_path])
     model = opened(model_path)
     converted = to_onnx(model.estimator_, onnx_path, double=double)
     inputs, outputs = model.encoded_names(), [output.name for output in converted.graph.output]

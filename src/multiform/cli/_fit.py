@@ -68,13 +68,14 @@ def command(
     FILE is CSV, TSV, Parquet, Arrow or NPZ, - for standard input; several files, or a pattern, are one table. What
     each column is taken for is shown, and saved with the model; --as-number and its like overrule it.
     """
-    from multiform.files import check_writable, describe, save
+    from multiform.cli._output import check_output
+    from multiform.files import describe, save
     from multiform.tables import TableError, located, read, sources
 
     model_name = _model_name(options)
-    check_writable(output)
+    found = sources(files, file_format)
+    check_output(output, (source.path for source in found))
     with console.progress("reading") as progress:
-        found = sources(files, file_format)
         frame = read(found, progress.at)
         progress.stage("training")
         begin = time.perf_counter()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
 
-from multiform.files import atomic_path
+from multiform.files import atomic_path, check_writable
 from multiform.tables._errors import polars
 
-__all__ = ["answer_writer"]
+__all__ = ["answer_writer", "check_output"]
 
 SUFFIXES = {
     ".csv": "csv",
@@ -27,6 +28,14 @@ SUFFIXES = {
 }
 
 Write = Callable[[Any], None]
+
+
+def check_output(output: str, inputs: Iterable[str]) -> None:
+    """Refuse an output that cannot be written, or that would replace an input, before any work is done."""
+    check_writable(output)
+    for path in inputs:
+        if os.path.isfile(path) and os.path.isfile(output) and os.path.samefile(path, output):
+            raise click.UsageError(f"the output {output} is also an input, which would be lost; give another name")
 
 
 @contextmanager

@@ -84,18 +84,20 @@ def command(
     The plan is followed by `multiform diagnose`. The file holds the training rows, in the form that the plan reads
     them: treat it as you treat the data.
     """
+    from multiform.cli._output import check_output
     from multiform.diagnosis import DiagnosisPlanner
     from multiform.diagnosis._tariff import read_costs
-    from multiform.files import check_writable, save
+    from multiform.files import save
     from multiform.tables import TableError, read, sources
     from multiform.tables._target import labels_of, refuse_measurement, whole_numbers
 
-    check_writable(output)
+    found = sources(files, file_format)
+    check_output(output, (costs_path, *(source.path for source in found)))
     costs, groups = read_costs(_prices(costs_path), None)
     if target in costs:
         raise TableError(f"{costs_path} has a price for {target!r}, which is the target; it cannot be a test, too.")
     with console.progress("reading") as progress:
-        frame = read(sources(files, file_format), progress.at)
+        frame = read(found, progress.at)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
             raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")

@@ -54,17 +54,20 @@ def command(
     output appears when it is complete.
     """
     from multiform.cli._models import opened
-    from multiform.cli._output import answer_writer
+    from multiform.cli._output import answer_writer, check_output
     from multiform.tables import TableError, batches, sources
 
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
+    found = sources(files, file_format)
+    if output != "-":
+        check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     labels: Counter[str] = Counter()
     odd: Counter[tuple[str, str]] = Counter()
     rows = 0
     with console.progress("predicting") as progress, answer_writer(output, output_format) as write:
-        for batch in batches(sources(files, file_format)):
+        for batch in batches(found):
             lacking = [name for name in keep if name not in batch.frame.columns]
             if lacking:
                 raise TableError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")

@@ -47,15 +47,16 @@ def command(
     it was made.
     """
     from multiform.cli._models import labelled, opened, opened_plan
-    from multiform.files import check_writable
+    from multiform.cli._output import check_output
     from multiform.reporting import report
     from multiform.tables import TableError, read, sources
 
-    check_writable(output)
+    found = sources(files, file_format)
+    check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     plan: Any = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
-        frame, labels = labelled(model, read(sources(files, file_format), progress.at), target, model_path)
+        frame, labels = labelled(model, read(found, progress.at), target, model_path)
         if not len(labels):
             raise TableError("No row has a label, so there is nothing to report.")
         progress.stage("writing the report")

@@ -73,6 +73,8 @@ def level_names(beta: Sequence[float], gamma: Sequence[float]) -> tuple[str, ...
     """
 
     def named(name: str, ladder: Sequence[float]) -> list[str]:
-        return [name] if len(ladder) == 1 else [f"{name} {value:g}" for value in ladder]
+        short = [f"{value:g}" for value in ladder]
+        told = short if len(set(short)) == len(ladder) else [repr(float(value)) for value in ladder]
+        return [name] if len(ladder) == 1 else [f"{name} {value}" for value in told]
 
     return (*named("strong", beta), "normal", *reversed(named("weak", gamma)))

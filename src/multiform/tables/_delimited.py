@@ -6,6 +6,7 @@ again, slowly, by Python's csv module, which either makes sense of it or says in
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -26,7 +27,6 @@ STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record
 BLANK_LINES = re.compile(rb"(?m)^(?:\r?\n)+")
 SEPARATORS = (",", "\t", ";", "|")
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class _Dialect(NamedTuple):
@@ -61,7 +61,9 @@ def delimited_batches(path: str, name: str, separator: str | None) -> Iterator[t
 
 def _batches(stream: Any, name: str, separator: str | None) -> Iterator[tuple[Any, int]]:
     blocks = _blocks(stream, name)
-    first = next(blocks, b"").removeprefix(BYTE_ORDER_MARK)
+    first = next(blocks, b"").removeprefix(codecs.BOM_UTF8)
+    if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise TableError(f"{name} is UTF-16; convert it to UTF-8, as with iconv -f utf-16 -t utf-8.")
     head, skipped = first.lstrip(b"\r\n"), first[: len(first) - len(first.lstrip(b"\r\n"))]
     line = 1 + skipped.count(b"\n")
     if not head.strip():

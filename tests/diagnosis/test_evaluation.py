@@ -59,7 +59,7 @@ def test_rivals(evaluation):
 def test_the_frontier_goes_from_careful_to_careless(evaluation):
     costs = [row.cost for row in evaluation.frontier]
     assert costs[0] > costs[-1]
-    assert evaluation.frontier[0].name == "level 0.01"
+    assert evaluation.frontier[0].name == "level 0.001"
 
 
 def test_repeats_count_a_patient_once(data, planner):

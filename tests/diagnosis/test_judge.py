@@ -10,7 +10,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from multiform.diagnosis._encoding import Encoding, FeatureCode, columns_of
-from multiform.diagnosis._judge import Judge, suffices
+from multiform.diagnosis._judge import NOBODY_STOPS, Judge, suffices
 from multiform.diagnosis._search import unpack
 from multiform.diagnosis._trust import SetTrust, expected_regret, fit_correction, fit_sharpness, fit_trust
 
@@ -131,8 +131,8 @@ def test_doubts(judge):
     np.testing.assert_allclose(opinion.doubt, 0.01 * (normal / 0.01) ** trust.stretch * np.exp(shift), rtol=1e-5)
     calibrated = Judge(judge.models, "calibrated", 511, judge.common, judge.full)
     np.testing.assert_allclose(calibrated.unseen(37).doubt, 1 - chance, rtol=1e-5)
-    assert suffices(judge.unseen(511).doubt, -1.0).all()  # on full evidence there is nothing left to buy
-    assert not suffices(judge.unseen(37).doubt, -1.0).any()
+    assert suffices(judge.unseen(511).doubt, NOBODY_STOPS).all()  # on full evidence there is nothing left to buy
+    assert not suffices(judge.unseen(37).doubt, NOBODY_STOPS).any()
 
 
 def test_a_held_out_patient_does_not_calibrate_its_own_doubt(judge):

@@ -29,7 +29,8 @@ __all__ = ["NOBODY_STOPS", "RULES", "Judge", "Opinion", "suffices"]
 Doubles = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 
-NOBODY_STOPS = -1.0  # a level below every doubt, but for that on full evidence
+NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence
+LEAST_DOUBT = 1e-12
 RULES = ("regret", "calibrated", "loyalty")
 AT_ONCE = 60_000  # patients x sets whose trust is estimated together
 
@@ -206,9 +207,9 @@ class Judge(OnlyFields):
             strong = claims == 1  # ascending betas: the first strong one is the smallest
             doubt = np.where(strong.any(axis=0), betas[strong.argmax(axis=0)], np.inf)
         elif self.rule == "calibrated":
-            doubt = 1 - chances.max(axis=1)
+            doubt = np.maximum(1 - chances.max(axis=1), LEAST_DOUBT)
         else:
-            doubt = trust.regret(chances)
+            doubt = np.maximum(trust.regret(chances), LEAST_DOUBT)
         # Single precision, here and in the table: who stops must not depend on who asks.
         return Opinion(answer, chances, doubt.astype(np.float32).astype(np.float64))
 

@@ -101,7 +101,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of strong loyalty type under a beta of at most the level ("loyalty", the paper's). "auto" is "regret"; below
         200 patients "calibrated", which learns one number of an evidence set instead of four and more.
     level : float or "auto", default="auto"
-        The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted.
+        The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted; at 0 nobody stops early.
     theta : float, default=None
         The accuracy to keep. None means that of full evidence, cross-fitted.
     tolerance : float, default=0.005
@@ -131,7 +131,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     full_accuracy_ : float
         Cross-fitted accuracy with all evidence.
     level_ : float
-        The stopping level.
+        The stopping level; 0 where none keeps theta, so that the plan buys everything.
     expected_cost_ : float
         Mean bill of the training patients under the plan, judged by models that have not seen them.
     panel_cost_ : float
@@ -336,7 +336,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"No stopping level of DiagnosisPlanner keeps theta={theta:.3f} within tolerance={self.tolerance:g}; "
                 "the plan buys all evidence. Give more patients, a larger tolerance or a lower theta.",
                 ThetaNotReachedWarning,
-                stacklevel=3,
+                stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper
             )
             return frontier, NOBODY_STOPS
         return frontier, point.level

@@ -123,6 +123,15 @@ def test_frames_of_either_kind(data):
     assert list(planner.feature_names_in_) == names
 
 
+def test_a_frame_may_count_its_columns_and_know_na():
+    X, y = patients(200)
+    frame = pd.DataFrame(X[:, :2]).convert_dtypes()
+    frame.loc[::6, 1] = pd.NA
+    planner = DiagnosisPlanner({0: 1.0, 1: 20.0}, level=0.01, cv=3, random_state=0).fit(frame, y)
+    assert planner.encoding_.codes[1].tells_missing
+    assert (planner.predict(frame) == y).mean() > 0.75
+
+
 def test_words_and_missing_values():
     X, y = patients(300)
     frame = pd.DataFrame(X, columns=list(COSTS))
@@ -298,6 +307,7 @@ def test_tables_of_acquisitions(data, fitted):
     [
         ({"costs": {"talk": 1}}, "must have a column for each of the 1 features"),
         ({"features": {"x": ["talk"]}}, "features of DiagnosisPlanner: no test is named 'x'"),
+        ({"features": {"talk": 3}}, r"features\['talk'\] of DiagnosisPlanner must be a name or a sequence of names"),
         ({"features": {"talk": []}}, r"features\['talk'\] of DiagnosisPlanner is empty"),
         ({"features": {"talk": ["blood"]}}, "belong to two tests"),
         ({"estimator": LinearRegression()}, "must be a classifier"),

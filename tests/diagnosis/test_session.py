@@ -153,7 +153,9 @@ def test_refusals(planner):
         (lambda: session.not_available("talk"), "'talk' has been observed already"),
         (lambda: session.observe("x", 2.0), "no test is named 'x'"),
         (lambda: session.observe("blood", {"x": 1}), r"got a value for \['x'\]"),
-        (lambda: session.observe("blood", [1, 2]), "takes numbers, words or None"),
+        (lambda: session.observe("blood", [1, 2]), "takes finite numbers, words or None"),
+        (lambda: session.observe("blood", np.inf), "takes finite numbers, words or None; got inf"),
+        (lambda: session.observe("blood", 10**400), "infinite for some patient"),
         (lambda: session.observe("blood", "high"), "was a number for every training patient"),
     ]:
         before = session.to_json()
@@ -162,7 +164,15 @@ def test_refusals(planner):
         assert session.to_json() == before
     with pytest.raises(ValueError, match=r"needs what DiagnosisSession\.to_json wrote"):
         DiagnosisSession.from_json(planner, "{}")
+    for events in ("abc", [3], [{}], [{"observe": "talk"}], None):
+        with pytest.raises(ValueError, match=r"needs what DiagnosisSession\.to_json wrote"):
+            DiagnosisSession.from_json(planner, json.dumps({"format": 1, "tests": NAMES, "events": events}))
     with pytest.raises(ValueError, match="reads format 1; got 9"):
         DiagnosisSession.from_json(planner, '{"format": 9, "tests": [], "events": []}')
     with pytest.raises(ValueError, match="the session is of a plan with the tests"):
         DiagnosisSession.from_json(planner, '{"format": 1, "tests": ["a"], "events": []}')
+
+
+def test_a_slip_of_the_pen_is_survived(planner):
+    for value in (1e300, -1e300, 10**30):
+        assert 0 <= planner.start().observe("talk", value).chance <= 1

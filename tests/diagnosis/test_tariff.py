@@ -87,6 +87,12 @@ def test_costs_from_a_table(tmp_path):
     assert read_costs(frame, {"B": {"age": 0}})[1] == {"B": {"age": 0}}
 
 
+def test_a_table_as_a_spreadsheet_writes_it(tmp_path):
+    path = tmp_path / "costs.csv"
+    path.write_text("test, cost, group, cost_in_group\r\nage, 1,,\r\nchol, 7, A, 5\r\n\r\n", encoding="utf-8-sig")
+    assert read_costs(path, None) == ({"age": 1.0, "chol": 7.0}, {"A": {"chol": 5.0}})
+
+
 def test_comments_of_a_cost_file_are_skipped(tmp_path):
     path = tmp_path / "costs.csv"
     path.write_text("# prices of 1995\ntest,cost\nage,1\n")
@@ -109,6 +115,8 @@ def test_comments_of_a_cost_file_are_skipped(tmp_path):
         ({"costs": {"a": 1}, "known": ["b"]}, "known of DiagnosisPlanner: no test is named 'b'"),
         ({"costs": {"a": 1}, "requires": {"b": "a"}}, "requires of DiagnosisPlanner: no test is named 'b'"),
         ({"costs": {"a": 1}, "requires": {"a": "a"}}, "names the test itself"),
+        ({"costs": {"a": 1}, "requires": {"a": 3}}, r"requires\['a'\] .* a name or a sequence of names; got 3"),
+        ({"costs": {"a": 1}, "known": None}, "known of DiagnosisPlanner must be a name or a sequence"),
         ({"costs": {"a": 1, "b": 1}, "requires": {"a": "b", "b": "a"}}, r"\['a', 'b'\] wait for each other"),
     ],
 )
@@ -128,5 +136,12 @@ def test_tables_that_are_refused(tmp_path):
     path.write_text("test,cost\na,\n")
     with pytest.raises(ValueError, match="row 'a', of DiagnosisPlanner must be a price"):
         read_costs(path, None)
+    path.write_text("test,cost\na,1,2,3\n")
+    assert read_costs(path, None)[0] == {"a": 1.0}
+    path.write_bytes("test,cost\nt\xe9st,1\n".encode("latin-1"))
+    with pytest.raises(ValueError, match="is not UTF-8 text"):
+        read_costs(path, None)
+    with pytest.raises(ValueError, match=r"there is no file .*none\.csv"):
+        read_costs(tmp_path / "none.csv", None)
     with pytest.raises(ValueError, match="must be a dict of prices, a data frame or the path"):
         read_costs(3, None)

@@ -30,6 +30,7 @@ LEAST_MISSING = 10  # missing results from which on they have an indicator
 STEPS_FROM = 1_000  # patients
 # Quantiles at which a number is cut, close to each other in the tails: that is where the ill are.
 STEPS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 0.75, 0.85, 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99)
+FARTHEST = 1e6  # deviations from the mean: beyond, a slip of the pen is as good as another, and nothing overflows
 INDICATOR_SCALE = 0.6  # an indicator says less than a measurement: it is read at this share of its deviation
 
 
@@ -97,7 +98,7 @@ class FeatureCode:
     def columns(self, column: Array) -> npt.NDArray[np.float64]:
         """The columns of some patients: shape (n, width)."""
         column, missing = _read(self.name, column, numeric=self.numeric)
-        return np.asarray((self._raw(column, missing) - self.center) / self.scale)
+        return np.asarray(np.clip((self._raw(column, missing) - self.center) / self.scale, -FARTHEST, FARTHEST))
 
     def filled(self, column: Array) -> Array:
         """The feature itself, missing values filled in."""
@@ -153,7 +154,8 @@ class Encoding:
 def columns_of(X: Any, names: Sequence[str]) -> dict[str, Array]:
     """The columns of a data frame or an array by name."""
     if hasattr(X, "columns"):
-        return {name: np.asarray(X[name]) for name in names}
+        column = {str(one): one for one in X.columns}  # a frame may count its columns
+        return {name: np.asarray(X[column[name]]) for name in names}
     X = np.asarray(X)
     return {name: X[:, j] for j, name in enumerate(names)}
 
@@ -164,20 +166,43 @@ def _read(name: str, column: Array, numeric: bool | None = None) -> tuple[Array,
     if column.dtype.kind in "biuf":
         values = column.astype(np.float64)
         missing = np.isnan(values)
-        if np.isinf(values).any():
-            raise ValueError(f"Feature {name!r} of DiagnosisPlanner is infinite for some patient; missing is NaN.")
         if numeric is not False:
-            return values, missing
+            return _finite(name, values), missing
         return np.array([f"{value:g}" for value in values], dtype=object), missing
     cells = column.astype(object)
-    missing = np.array([cell is None or cell != cell or str(cell).strip() == "" for cell in cells], dtype=bool)
+    missing = np.array([_is_missing(cell) for cell in cells], dtype=bool)
     if numeric is not False:
-        try:
-            return np.array([np.nan if m else float(c) for c, m in zip(cells, missing, strict=True)]), missing
-        except (TypeError, ValueError):
-            if numeric:
-                raise ValueError(
-                    f"Feature {name!r} of DiagnosisPlanner was a number for every training patient; "
-                    f"got {[str(c) for c, m in zip(cells, missing, strict=True) if not m][:3]}."
-                ) from None
+        numbers = _as_numbers(cells, missing)
+        if numbers is not None:
+            return _finite(name, numbers), missing | np.isnan(numbers)
+        if numeric:
+            raise ValueError(
+                f"Feature {name!r} of DiagnosisPlanner was a number for every training patient; "
+                f"got {[str(c) for c, m in zip(cells, missing, strict=True) if not m][:3]}."
+            )
     return np.array(["" if m else str(c).strip() for c, m in zip(cells, missing, strict=True)], dtype=object), missing
+
+
+def _is_missing(cell: Any) -> bool:
+    if cell is None or str(cell).strip() == "":
+        return True
+    try:
+        return bool(cell != cell)  # NaN
+    except TypeError:  # pandas' NA, which is neither equal nor unequal
+        return True
+
+
+def _as_numbers(cells: Array, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64] | None:
+    """None where a cell is a word."""
+    try:
+        return np.array([np.nan if m else float(c) for c, m in zip(cells, missing, strict=True)])
+    except OverflowError:  # a whole number that is larger than any other
+        return np.full(len(cells), np.inf)
+    except (TypeError, ValueError):
+        return None
+
+
+def _finite(name: str, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    if np.isinf(values).any():
+        raise ValueError(f"Feature {name!r} of DiagnosisPlanner is infinite for some patient; missing is NaN.")
+    return values

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform.diagnosis._tariff import Tariff, read_costs
+from multiform.diagnosis._tariff import Tariff, names_of, read_costs
 
 __all__ = ["checked_betas", "feature_names", "tariff_and_features"]
 
@@ -27,8 +27,8 @@ def tariff_and_features(
             )
     yields = []
     for test in tariff.tests:
-        own = given.get(test, [test])
-        yields.append([own] if isinstance(own, str) else [str(name) for name in own])
+        own = names_of(given.get(test, test), f"features[{test!r}]")
+        yields.append([str(name) for name in own])
         if not yields[-1]:
             raise ValueError(f"features[{test!r}] of DiagnosisPlanner is empty; name the columns of the test.")
     named = [name for own in yields for name in own]

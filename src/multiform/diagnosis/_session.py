@@ -212,11 +212,14 @@ class DiagnosisSession:
                 f"{list(planner.tariff_.tests)}."
             )
         session = cls(planner)
-        for event in events:
-            if "observe" in event:
-                session.observe(event["observe"], event["values"])
-            else:
-                session.not_available(event["not_available"])
+        try:
+            for event in events:
+                if "observe" in event:
+                    session.observe(event["observe"], event["values"])
+                else:
+                    session.not_available(event["not_available"])
+        except (KeyError, TypeError) as error:
+            raise ValueError("DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote.") from error
         return session
 
     def __str__(self) -> str:
@@ -304,6 +307,6 @@ def _plain(value: Any) -> Any:
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
         return value
-    if isinstance(value, float):
+    if isinstance(value, float) and not np.isinf(value):
         return None if np.isnan(value) else value
-    raise ValueError(f"DiagnosisSession.observe takes numbers, words or None; got {value!r}.")
+    raise ValueError(f"DiagnosisSession.observe takes finite numbers, words or None; got {value!r}.")

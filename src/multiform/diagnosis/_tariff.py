@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Tariff", "read_costs"]
+__all__ = ["Tariff", "names_of", "read_costs"]
 
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
 
@@ -105,7 +105,7 @@ class Tariff:
             tuple(discounted),
             tuple(member_of),
             _required(tests, requires or {}),
-            _mask(tests, [known] if isinstance(known, str) else known, "known"),
+            _mask(tests, names_of(known, "known"), "known"),
         ).checked()
 
     def checked(self) -> Tariff:
@@ -205,10 +205,7 @@ def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, 
     if isinstance(costs, Mapping):
         return {str(test): value for test, value in costs.items()}, groups
     if isinstance(costs, str | Path):
-        with open(costs, newline="", encoding="utf-8") as stream:
-            lines = [line for line in stream if line.strip() and not line.startswith("#")]
-        rows: list[dict[str, Any]] = list(csv.DictReader(lines))
-        columns = list(rows[0]) if rows else []
+        columns, rows = _read_table(costs)
     elif hasattr(costs, "columns"):
         columns = [str(name) for name in costs.columns]
         cells = [np.asarray(costs[name], dtype=object) for name in costs.columns]
@@ -235,6 +232,32 @@ def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, 
             members = shared.setdefault(str(group).strip(), {})
             members[test] = _price(f"cost_in_group of costs, row {test!r},", row.get("cost_in_group"))
     return prices, shared if groups is None else groups
+
+
+def _read_table(path: str | Path) -> tuple[list[str], list[dict[str, Any]]]:
+    """Columns and rows of a CSV file, as a spreadsheet writes it; lines that begin with # are comments."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as stream:
+            lines = [line for line in stream if line.strip() and not line.startswith("#")]
+    except FileNotFoundError:
+        raise ValueError(
+            f"costs of DiagnosisPlanner: there is no file {str(path)!r}; give the path of a CSV."
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"costs of DiagnosisPlanner: {str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
+    reader = csv.DictReader(lines, skipinitialspace=True)
+    columns = [name.strip() for name in reader.fieldnames or []]
+    reader.fieldnames = columns
+    return columns, list(reader)
+
+
+def names_of(names: Any, where: str) -> list[str]:
+    """One name or several."""
+    if isinstance(names, str):
+        return [names]
+    if not isinstance(names, Iterable):
+        raise ValueError(f"{where} of DiagnosisPlanner must be a name or a sequence of names; got {names!r}.")
+    return list(names)
 
 
 def _price(whose: str, value: Any) -> float:
@@ -264,7 +287,7 @@ def _required(tests: Sequence[str], requires: Mapping[str, Any]) -> tuple[int, .
     required = [0] * len(tests)
     for test, before in requires.items():
         t = _position(tests, test, "requires")
-        required[t] = _mask(tests, [before] if isinstance(before, str) else before, f"requires[{test!r}]")
+        required[t] = _mask(tests, names_of(before, f"requires[{test!r}]"), f"requires[{test!r}]")
         if required[t] >> t & 1:
             raise ValueError(f"requires[{test!r}] of DiagnosisPlanner names the test itself; it cannot precede itself.")
     return tuple(required)

@@ -226,7 +226,7 @@ class CudaDevice:
                 f"device='cuda' needs a GPU of compute capability 8.0 or more; GPU {number} has "
                 f"{self.capability / 10}; use device='cpu'."
             )
-        self._kernels: dict[tuple[int, str, int], Any] = {}
+        self._kernels: dict[tuple[Any, str, int], Any] = {}
 
     @contextmanager
     def current(self) -> Iterator[None]:
@@ -281,13 +281,13 @@ class CudaDevice:
         return _module(self._number, source, tuple(sorted(defines.items())))
 
     def launch(self, compiled: Any, kernel: str, grid: Grid, threads: int, arguments: list[Any], shared: int) -> None:
-        key = (id(compiled), kernel, shared)
-        if key not in self._kernels:
-            function = compiled.get_function(kernel)
-            if shared > 48 * 1024:
-                function.max_dynamic_shared_size_bytes = max(shared, function.max_dynamic_shared_size_bytes)
-            self._kernels[key] = function
+        key = (compiled, kernel, shared)
         with self.current():
+            if key not in self._kernels:
+                function = compiled.get_function(kernel)
+                if shared > 48 * 1024:
+                    function.max_dynamic_shared_size_bytes = max(shared, function.max_dynamic_shared_size_bytes)
+                self._kernels[key] = function
             self._kernels[key](grid, (threads,), tuple(arguments), shared_mem=shared)
 
     def graph(self, work: Callable[[], None]) -> Callable[[], None]:

@@ -64,6 +64,7 @@ void AdamMember::reserve(int n_threads) {
     row_target_.resize(rows);
     row_active_.resize(rows);
     tile_loss_.resize(tiles);
+    parts_left_ = std::vector<std::atomic<int64_t>>(tiles);
     tile_slope_.resize(tiles * static_cast<size_t>(apart(problem_.n_classes)));
 }
 
@@ -100,65 +101,85 @@ void AdamMember::run(Team& team, int64_t until, double deadline) {
     }
 }
 
+// The features are cut into groups, and thread t works on group t of the forward product and of the gradient: the
+// weights and the x of a group then stay with one core, and only z travels. z has a part a group.
 void AdamMember::step(Team& team, int64_t begin, int64_t end) {
-    const int64_t n = end - begin, m = problem_.n_classes, q = member_.n_components;
-    const int64_t outputs = padded(m * q), width = member_.width();
-    const Kernels& kernels = *problem_.kernels;
-    const int32_t* samples = order_.data() + begin;
-
-    // The features are cut into groups, and thread t works on group t of the forward product and of the gradient: the
-    // weights and the x of a group then stay with one core, and only z travels. z has a part a group.
-    const int64_t n_row_tiles = (n + kTileRows - 1) / kTileRows;
-    const int64_t rows = padded(n), part = rows * outputs;
-    team.each(n_row_tiles * n_groups_, [&](int64_t task, int) {
-        const int64_t group = task % n_groups_, c0 = group * group_, c1 = std::min(width, c0 + group_);
-        const int64_t first = task / n_groups_ * kTileRows, last = std::min(n, first + kTileRows);
-        float* x = x_.data() + (group * rows + first) * group_;
-        kernels.gather(problem_.rows,
-                       {samples + first, last - first, member_.columns, member_.n_features, c0, c1, x, group_});
-        kernels.residuals({problem_.sgemm, x, group_, last - first, c1 - c0, moving_.data() + c0 * outputs, outputs,
-                           z_.data() + group * part + first * outputs});
-    });
-
-    // The loss and its slope: tiles of rows.
-    const float scale = 1.0f / static_cast<float>(n);
+    const Step now{order_.data() + begin, end - begin};
+    const int64_t m = problem_.n_classes, q = member_.n_components;
+    const int64_t n_tiles = (now.n + kTileRows - 1) / kTileRows;
     std::fill(tile_slope_.begin(), tile_slope_.end(), 0.0);
-    team.each(n_row_tiles, [&](int64_t tile, int thread) {
-        const int64_t first = tile * kTileRows, last = std::min(n, first + kTileRows);
-        float* z = z_.data() + first * outputs;
-        for (int64_t group = 1; group < n_groups_; ++group)
-            kernels.add(z_.data() + group * part + first * outputs, (last - first) * outputs, z);
-        for (int64_t i = first; i < last; ++i) {
-            row_target_[i] = problem_.target[samples[i]];
-            if (member_.sample_weight != nullptr) row_weight_[i] = member_.sample_weight[samples[i]];
-        }
-        float* scratch = scratch_.data() + thread * apart(2 * m);
-        const LossTile loss{z,
-                            outputs,
-                            last - first,
-                            m,
-                            q,
-                            row_target_.data() + first,
-                            member_.sample_weight == nullptr ? nullptr : row_weight_.data() + first,
-                            member_.class_weight,
-                            energy_.data(),
-                            member_.alpha,
-                            scale,
-                            scratch,
-                            scratch + m,
-                            tile_slope_.data() + tile * apart(m),
-                            row_active_.data() + first};
-        tile_loss_[tile] = kernels.ratio_loss(loss);
+    for (int64_t tile = 0; tile < n_tiles; ++tile) parts_left_[tile].store(n_groups_, std::memory_order_relaxed);
+    team.each(n_tiles * n_groups_, [&](int64_t task, int thread) {
+        const int64_t tile = task / n_groups_;
+        forward(now, tile, task % n_groups_);
+        // Whoever brings the last part of a tile goes on with its loss.
+        if (parts_left_[tile].fetch_sub(1, std::memory_order_acq_rel) == 1) loss(now, tile, thread);
     });
-    for (int64_t tile = 0; tile < n_row_tiles; ++tile) pass_loss_ += tile_loss_[tile];
-    for (int64_t i = 0; i < n; ++i) active_[samples[i]] = row_active_[i];
-    for (int64_t i = 0; i < n; ++i)
+    for (int64_t tile = 0; tile < n_tiles; ++tile) pass_loss_ += tile_loss_[tile];
+    for (int64_t i = 0; i < now.n; ++i) active_[now.samples[i]] = row_active_[i];
+    for (int64_t i = 0; i < now.n; ++i)
         pass_weight_ += static_cast<double>((member_.sample_weight == nullptr ? 1.0f : row_weight_[i]) *
                                             member_.class_weight[row_target_[i]]);
-
-    // Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
     ++steps_;
-    visits_ += n;
+    visits_ += now.n;
+
+    // sigma^2 ||A_k||^2 pulls at the weights of class k, and is known again once they have moved.
+    const bool noisy = member_.noise > 0;
+    for (int64_t k = 0; k < m && noisy; ++k) {
+        double slope = 0;
+        for (int64_t tile = 0; tile < n_tiles; ++tile) slope += tile_slope_[tile * apart(m) + k];
+        std::fill_n(decay_.begin() + k * q, q, 2.0f * member_.noise * static_cast<float>(slope));
+    }
+    const int64_t outputs = padded(m * q), across = (outputs + kTileOutputs - 1) / kTileOutputs;
+    const int64_t down = (group_ + kTileFeatures - 1) / kTileFeatures;  // tiles a group
+    tile_norm_.assign(static_cast<size_t>(noisy ? n_groups_ * down * outputs : 0), 0.0f);
+    const float rate = learning_rate();
+    team.each(n_groups_ * down * across, [&](int64_t task, int thread) {
+        const int64_t group = task % n_groups_, tile = task / n_groups_;
+        float* norm = noisy ? tile_norm_.data() + (group * down + tile / across) * outputs : nullptr;
+        update(now, rate, group, tile / across * kTileFeatures, tile % across * kTileOutputs, norm, thread);
+    });
+    for (int64_t k = 0; k < m && noisy; ++k) {
+        double norm = 0;
+        for (int64_t tile = 0; tile < n_groups_ * down; ++tile)
+            for (int64_t o = k * q; o < (k + 1) * q; ++o) norm += static_cast<double>(tile_norm_[tile * outputs + o]);
+        energy_[k] = member_.noise * static_cast<float>(norm);
+    }
+}
+
+// One group's part of the residuals of a tile of rows.
+void AdamMember::forward(const Step& now, int64_t tile, int64_t group) {
+    const int64_t outputs = padded(problem_.n_classes * member_.n_components), rows = padded(now.n);
+    const int64_t c0 = group * group_, c1 = std::min(member_.width(), c0 + group_);
+    const int64_t first = tile * kTileRows, count = std::min(now.n - first, kTileRows);
+    float* x = x_.data() + (group * rows + first) * group_;
+    problem_.kernels->gather(problem_.rows,
+                             {now.samples + first, count, member_.columns, member_.n_features, c0, c1, x, group_});
+    problem_.kernels->residuals({problem_.sgemm, x, group_, count, c1 - c0, moving_.data() + c0 * outputs, outputs,
+                                 z_.data() + (group * rows + first) * outputs});
+}
+
+// The residuals of a tile of rows become the slope of the loss by them.
+void AdamMember::loss(const Step& now, int64_t tile, int thread) {
+    const int64_t m = problem_.n_classes, q = member_.n_components, outputs = padded(m * q), rows = padded(now.n);
+    const int64_t first = tile * kTileRows, last = std::min(now.n, first + kTileRows);
+    float* z = z_.data() + first * outputs;
+    for (int64_t group = 1; group < n_groups_; ++group)
+        problem_.kernels->add(z + group * rows * outputs, (last - first) * outputs, z);
+    for (int64_t i = first; i < last; ++i) {
+        row_target_[i] = problem_.target[now.samples[i]];
+        if (member_.sample_weight != nullptr) row_weight_[i] = member_.sample_weight[now.samples[i]];
+    }
+    float* scratch = scratch_.data() + thread * apart(2 * m);
+    tile_loss_[tile] = problem_.kernels->ratio_loss(
+        {z, outputs, last - first, m, q, row_target_.data() + first,
+         member_.sample_weight == nullptr ? nullptr : row_weight_.data() + first, member_.class_weight, energy_.data(),
+         member_.alpha, 1.0f / static_cast<float>(now.n), scratch, scratch + m, tile_slope_.data() + tile * apart(m),
+         row_active_.data() + first});
+}
+
+// Cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
+float AdamMember::learning_rate() const {
     const double progress =
         std::min(1.0, (static_cast<double>(passes_) + static_cast<double>(batch_) / static_cast<double>(n_batches_)) /
                           static_cast<double>(settings_.n_passes));
@@ -167,41 +188,26 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
     const double t = static_cast<double>(steps_);
     const double correction = std::sqrt(1.0 - std::pow(static_cast<double>(settings_.beta2), t)) /
                               (1.0 - std::pow(static_cast<double>(settings_.beta1), t));
-    const float rate = static_cast<float>(settings_.learning_rate * fade * correction);
+    return static_cast<float>(settings_.learning_rate * fade * correction);
+}
 
-    // Gradient and update: tiles of features and outputs.
-    const bool noisy = member_.noise > 0;
-    for (int64_t k = 0; k < m && noisy; ++k) {
-        double slope = 0;
-        for (int64_t tile = 0; tile < n_row_tiles; ++tile) slope += tile_slope_[tile * apart(m) + k];
-        std::fill_n(decay_.begin() + k * q, q, 2.0f * member_.noise * static_cast<float>(slope));
-    }
-    const int64_t down = (group_ + kTileFeatures - 1) / kTileFeatures;  // tiles a group
-    const int64_t across = (outputs + kTileOutputs - 1) / kTileOutputs;
-    tile_norm_.assign(static_cast<size_t>(noisy ? n_groups_ * down * outputs : 0), 0.0f);
-    team.each(n_groups_ * down * across, [&](int64_t task, int thread) {
-        const int64_t group = task % n_groups_, tile = task / n_groups_ / across,
-                      end = std::min(width, (group + 1) * group_);
-        const int64_t c0 = group * group_ + tile * kTileFeatures, c1 = std::min(end, c0 + kTileFeatures);
-        const int64_t o0 = task / n_groups_ % across * kTileOutputs, count = std::min(outputs - o0, kTileOutputs);
-        if (c0 >= c1) return;
-        float* slopes = gradient_.data() + thread * kTileFeatures * kTileOutputs;
-        kernels.gradient({problem_.sgemm, x_.data() + group * rows * group_ + tile * kTileFeatures, group_, n, c1 - c0,
-                          z_.data() + o0, outputs, count, slopes});
-        float* norm = noisy ? tile_norm_.data() + (group * down + tile) * outputs + o0 : nullptr;
-        for (int64_t c = c0; c < c1; ++c) {
-            const int64_t at = c * outputs + o0;
-            const float* decay = noisy && c < member_.n_features ? decay_.data() + o0 : nullptr;  // not of the offset
-            kernels.adam({moving_.data() + at, moving_first_.data() + at, moving_second_.data() + at,
-                          slopes + (c - c0) * count, count, decay, norm, settings_.beta1, settings_.beta2, rate,
-                          settings_.epsilon});
-        }
-    });
-    for (int64_t k = 0; k < m && noisy; ++k) {
-        double norm = 0;
-        for (int64_t tile = 0; tile < n_groups_ * down; ++tile)
-            for (int64_t o = k * q; o < (k + 1) * q; ++o) norm += static_cast<double>(tile_norm_[tile * outputs + o]);
-        energy_[k] = member_.noise * static_cast<float>(norm);
+// Gradient and step of a tile of features and outputs; `from` is the tile's first feature within its group.
+void AdamMember::update(const Step& now, float rate, int64_t group, int64_t from, int64_t o0, float* norm, int thread) {
+    const int64_t outputs = padded(problem_.n_classes * member_.n_components);
+    const int64_t c0 = group * group_ + from;
+    const int64_t c1 = std::min({member_.width(), (group + 1) * group_, c0 + kTileFeatures});
+    if (c0 >= c1) return;
+    const int64_t count = std::min(outputs - o0, kTileOutputs);
+    float* slopes = gradient_.data() + thread * kTileFeatures * kTileOutputs;
+    problem_.kernels->gradient({problem_.sgemm, x_.data() + group * padded(now.n) * group_ + from, group_, now.n,
+                                c1 - c0, z_.data() + o0, outputs, count, slopes});
+    for (int64_t c = c0; c < c1; ++c) {
+        const int64_t at = c * outputs + o0;
+        const bool noisy = norm != nullptr && c < member_.n_features;  // noise does not touch the offset
+        problem_.kernels->adam({moving_.data() + at, moving_first_.data() + at, moving_second_.data() + at,
+                                slopes + (c - c0) * count, count, noisy ? decay_.data() + o0 : nullptr,
+                                noisy ? norm + o0 : nullptr, settings_.beta1, settings_.beta2, rate,
+                                settings_.epsilon});
     }
 }
 

@@ -1,6 +1,7 @@
 // Minibatch Adam on the ratio loss (the paper's reference Chang 2021), visiting mostly the samples that matter.
 #pragma once
 
+#include <atomic>
 #include <vector>
 
 #include "problem.hpp"
@@ -31,9 +32,18 @@ class AdamMember {
     const std::vector<double>& losses() const { return losses_; }
 
    private:
+    struct Step {
+        const int32_t* samples;
+        int64_t n;
+    };
+
     void begin_pass();
     void run(Team& team, int64_t until, double deadline);
     void step(Team& team, int64_t begin, int64_t end);
+    void forward(const Step& now, int64_t tile, int64_t group);
+    void loss(const Step& now, int64_t tile, int thread);
+    void update(const Step& now, float rate, int64_t group, int64_t from, int64_t o0, float* norm, int thread);
+    float learning_rate() const;
     void reserve(int n_threads);
 
     Problem problem_;
@@ -53,6 +63,7 @@ class AdamMember {
     std::vector<int32_t> row_target_;
     std::vector<uint8_t> row_active_;
     std::vector<double> tile_loss_, tile_slope_;
+    std::vector<std::atomic<int64_t>> parts_left_;  // of a tile's residuals
 };
 
 }  // namespace multiform

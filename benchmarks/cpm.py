@@ -2,8 +2,8 @@
 
 Work is counted in samples looked at, over all points tried. The literal method makes some sweeps; the row-synchronous
 one over active samples (slack 0.9, no other departure) may look at as many samples. The table has the loss above its
-floor, n (m - 1) alpha, that each leaves on the training data: the mean over several random starts, and the mean of the
-ratios with its standard error. "level" is a ratio within two standard errors of 1.
+floor, n (m - 1) alpha, that each leaves on the training data: the mean over several random starts, and the ratio of
+the two means with its standard error. "level" is a ratio within two standard errors of 1, or both at the floor.
 """
 
 from dataclasses import replace
@@ -18,6 +18,7 @@ from multiform.testing import exact_loss, loss_at_equal_work
 
 ALPHA = 0.5
 SLACK = 0.9
+AT_THE_FLOOR = 1e-4  # of the floor itself
 LARGEST = 150_000  # n x p x m: the literal method takes minutes beyond
 COLUMNS = ["set", "n", "literal", "row-synchronous", "ratio", "s.e.", "ends"]
 
@@ -39,10 +40,12 @@ def compare(path: Path, n_sweeps: int, q: int, starts: range) -> dict[str, Cell]
         literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
         before[i] = exact_loss(problem, batch, literal.weights[0]) - floor
         after[i] = loss_at_equal_work(problem, batch, synchronous, literal.looked) - floor
-    at_the_floor = 1e-6 * floor
-    ratios = (after + at_the_floor) / (before + at_the_floor)
-    ratio, error = ratios.mean(), ratios.std(ddof=1) / np.sqrt(len(ratios))
-    ends = "level" if abs(ratio - 1) <= 2 * error or error == 0 else "below" if ratio < 1 else "above"
+    if max(before.mean(), after.mean()) <= AT_THE_FLOOR * floor:
+        ratio, error, ends = 1.0, 0.0, "level"
+    else:
+        ratio = after.mean() / before.mean()
+        error = (after - ratio * before).std(ddof=1) / np.sqrt(len(starts)) / before.mean()
+        ends = "level" if abs(ratio - 1) <= 2 * error else "below" if ratio < 1 else "above"
     return dict(zip(COLUMNS, [path.stem, len(X), before.mean(), after.mean(), ratio, error, ends], strict=True))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import interleaved_medians, threads
+from benchmarks.measure import interleaved, threads
 from benchmarks.options import benchmark_parser
 from benchmarks.tables import Table, publish, run_description
 from multiform.geometry import (
@@ -78,8 +78,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args(argv)
     with threads(options.n_jobs):
-        radius_times = interleaved_medians(radii(options.seed), options.repeats)
-        construction_times = interleaved_medians(constructions(options.seed), options.repeats)
+        radius_times = interleaved(radii(options.seed), options.repeats)
+        construction_times = interleaved(constructions(options.seed), options.repeats)
 
     first = Table(
         f"{N_SAMPLES} samples, p={N_FEATURES}, {options.n_jobs} threads",

@@ -22,7 +22,7 @@ from sklearn.pipeline import Pipeline
 
 from benchmarks import paper, paper_loyalty, peers, settings
 from benchmarks.fashion import QUICK_ROWS, load
-from benchmarks.measure import in_fresh_process, interleaved_medians, threads, timed
+from benchmarks.measure import in_fresh_process, interleaved, threads, timed
 from benchmarks.options import benchmark_parser, models_named, names
 from benchmarks.peers import Model
 from benchmarks.tables import Table, publish, run_description
@@ -167,7 +167,7 @@ def fits_for_all_models(parameters: dict[str, Any], data: Path | None, n_jobs: i
         return next(trainer.committees([None]))
 
     with threads(n_jobs):
-        medians = interleaved_medians({"one": lambda: qms.fit(X, y), "all": all_models}, repeats=5)
+        medians = interleaved({"one": lambda: qms.fit(X, y), "all": all_models}, repeats=5)
     return medians["all"] / medians["one"]
 
 

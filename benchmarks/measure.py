@@ -5,7 +5,7 @@ import multiprocessing
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,10 +31,14 @@ def timed(function: Callable[[], Result]) -> tuple[Result, float]:
     return result, time.perf_counter() - start
 
 
-def interleaved_medians(
-    functions: Mapping[str, Callable[[], Any]], repeats: int, warmup: int = 1, settled: bool = False
+def interleaved(
+    functions: Mapping[str, Callable[[], Any]],
+    repeats: int,
+    warmup: int = 1,
+    settled: bool = False,
+    summary: Callable[[Iterable[float]], float] = statistics.median,
 ) -> dict[str, float]:
-    """Median wall time of each function, in rounds over all of them.
+    """Median wall time of each function (or another summary), in rounds over all of them.
 
     A machine that slows down for a while then slows every function, so their ratios stay honest. With ``settled`` a
     function first runs unmeasured for half a second: BLAS threads that the one before left spinning sleep by then.
@@ -50,7 +54,7 @@ def interleaved_medians(
         return seconds(function)
 
     rounds = [{name: once(function) for name, function in functions.items()} for _ in range(repeats)]
-    return {name: statistics.median(one[name] for one in rounds) for name in functions}
+    return {name: summary(one[name] for one in rounds) for name in functions}
 
 
 @contextmanager

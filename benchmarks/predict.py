@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks import peers, settings
 from benchmarks.fashion import load
-from benchmarks.measure import interleaved_medians, threads
+from benchmarks.measure import interleaved, threads
 from benchmarks.options import benchmark_parser, models_named, names
 from benchmarks.tables import Table, publish, run_description
 
@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
         for model in models:
             classifier = model.build(options.n_jobs, options.seed)
             calls[model.name] = partial(classifier.fit(X_train[:N_FIT], y_train[:N_FIT]).predict, X_test)
-        medians = interleaved_medians(calls, options.repeats, settled=True)
+        medians = interleaved(calls, options.repeats, settled=True)
 
     table = Table(
         f"predict of {X_test.shape[0]} x {X_test.shape[1]}, {options.n_jobs} threads",

@@ -5,13 +5,13 @@ import sys
 import numpy as np
 import pytest
 
-from benchmarks.measure import in_fresh_process, interleaved_medians, peak_memory, timed
+from benchmarks.measure import in_fresh_process, interleaved, peak_memory, timed
 
 
 def test_functions_take_turns():
     calls = []
     functions = {"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}
-    medians = interleaved_medians(functions, repeats=3, warmup=1)
+    medians = interleaved(functions, repeats=3, warmup=1)
     assert calls == ["a", "b"] * 4
     assert set(medians) == {"a", "b"}
     assert min(medians.values()) >= 0.0
@@ -20,7 +20,7 @@ def test_functions_take_turns():
 def test_the_median_is_told(monkeypatch):
     durations = iter([5.0, 1.0, 2.0])
     monkeypatch.setattr("benchmarks.measure.seconds", lambda function: next(durations))
-    assert interleaved_medians({"a": int}, repeats=3, warmup=0) == {"a": 2.0}
+    assert interleaved({"a": int}, repeats=3, warmup=0) == {"a": 2.0}
 
 
 def test_timed_gives_the_result():

@@ -190,6 +190,10 @@ def test_requirements_decide_the_exit_code(folder, call):
     code, out, _ = call("evaluate", promise, test, "--require", "promise")
     assert code == 0
     assert "promised 60.00%: kept" in out
+    for accuracy, code in ((0.5, 0), (0.999, 3)):
+        found, out, _ = call("evaluate", model, test, "--require", accuracy, "--json")
+        assert found == code
+        assert json.loads(out)["required"] == {"accuracy": accuracy, "met": code == 0}  # one object, met or not
     assert call("evaluate", model, test, "--require", "promise")[0] == 2
     assert call("evaluate", model, test, "--require", "much")[0] == 2
 

@@ -39,6 +39,7 @@ def command(
     beside what `fit` expected, and whether a promise was kept.
     """
     from multiform.cli._models import opened
+    from multiform.cli._run import RequirementNotMet
     from multiform.tables import sources
 
     model = opened(model_path)
@@ -46,22 +47,24 @@ def command(
     with console.progress("predicting") as progress:
         true, answers = _judged(model, model_path, sources(files, file_format), target, progress, console)
     data = _figures(model.estimator_, true, answers)
-    console.result(data, _text(data))
+    shortfall = None if required is None else _shortfall(data, required, vacuous=require == "promise")
     if required is not None:
-        _check(data, required, vacuous=require == "promise")
+        data["required"] = {"accuracy": required, "met": shortfall is None}
+    console.result(data, _text(data))
+    if shortfall is not None:
+        raise RequirementNotMet(shortfall)
 
 
-def _check(data: dict[str, Any], required: float, vacuous: bool) -> None:
-    """Exit code 3 unless the (accepted) answers are accurate enough; `vacuous`: no answer breaks no promise."""
-    from multiform.cli._run import RequirementNotMet
-
+def _shortfall(data: dict[str, Any], required: float, vacuous: bool) -> str | None:
+    """A sentence unless the (accepted) answers are accurate enough; `vacuous`: no answer breaks no promise."""
     promised = "accepted" in data
     what = "accepted answers" if promised else "answers"
     reached = data["accepted"]["accuracy"] if promised else data["accuracy"]
     if reached is None and not vacuous:
-        raise RequirementNotMet(f"no answer was accepted, and an accuracy of {required:g} was required.")
+        return f"no answer was accepted, and an accuracy of {required:g} was required."
     if reached is not None and reached < required:
-        raise RequirementNotMet(f"the accuracy of {what} is {reached:.4f}, and {required:g} was required.")
+        return f"the accuracy of {what} is {reached:.4f}, and {required:g} was required."
+    return None
 
 
 def _required(require: str | None, model: Any) -> float | None:

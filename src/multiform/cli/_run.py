@@ -53,7 +53,8 @@ def run(argv: Sequence[str]) -> int:
     except click.UsageError as error:
         return _failed(argv, _usage(error), 2)
     except RequirementNotMet as error:
-        return _failed(argv, str(error), 3)
+        click.echo(f"multiform: {error}", err=True)  # the result has been told, to programs too
+        return 3
     except (KeyboardInterrupt, click.Abort):
         if sys.stderr.isatty():
             click.echo(err=True)  # the terminal has written ^C

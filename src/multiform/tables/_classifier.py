@@ -184,10 +184,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name in names:
                 if name not in features.columns:
                     raise TableError(
-                        f"There is no column {name!r} to take as {role}; the columns are {_listed(features.columns)}."
+                        f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; the "
+                        f"columns are {_listed(features.columns)}."
                     )
                 if name in asked:
-                    raise TableError(f"Column {name!r} is asked to be taken as {asked[name]} and as {role}.")
+                    raise TableError(f"Column {name!r} is named twice, as {asked[name]} and as {role}; name it once.")
                 asked[name] = role
         limits = {"most_categories": self.most_categories, "most_words": self.most_words}
         codes = features.width <= WIDE

@@ -122,7 +122,7 @@ def test_a_label_of_another_kind():
         ),
         ({"x": range(500), "y": [f"n{i}" for i in range(500)]}, "y", {}, "are no classes; put them into groups"),
         ({"x": ["same"] * 4, "y": [0, 1, 0, 1]}, "y", {}, "No column of the table can be learnt from"),
-        ({"x": [1, 2], "y": [0, 1]}, "y", {"drop": ["w"]}, "no column 'w' to take as drop"),
+        ({"x": [1, 2], "y": [0, 1]}, "y", {"drop": ["w"]}, "no column 'w' to drop"),
         ({"x": [1, 2], "y": [0, 1]}, "y", {"drop": ["x"], "numbers": ["x"]}, "is named twice, as drop and as number"),
         ({"x": [1, 2, 3]}, [0, 1], {}, "has 3 rows, and there are 2 labels"),
     ],

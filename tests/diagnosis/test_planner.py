@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
-from multiform import DiagnosisPlanner, QMSClassifier
+from multiform import DiagnosisPlanner, QMSClassifier, load, save
 from multiform.diagnosis import ThetaNotReachedWarning
 from tests.diagnosis.worlds import COSTS, easy_and_hard, gated, patients
 
@@ -111,6 +111,25 @@ def test_a_pickled_plan_is_the_same(data, fitted):
     assert copy.start().next_evidence == fitted.start().next_evidence
 
 
+def test_the_time_limit_leaves_a_gap_and_a_valid_plan(data):
+    X, y, X_new, _ = data
+    planner = DiagnosisPlanner(COSTS, search="exact", level=0.01, cv=3, time_limit=0, beam_width=1, random_state=0)
+    certificate = planner.fit(X, y).certificate_
+    assert 0 <= certificate.lower_bound <= certificate.cost
+    assert certificate.gap == pytest.approx(1 - certificate.lower_bound / certificate.cost)
+    proven = clone(planner).set_params(time_limit=60).fit(X, y)
+    assert proven.certificate_.optimal
+    assert certificate.lower_bound <= proven.certificate_.cost + 1e-9 <= certificate.cost + 2e-9
+    assert len(planner.predict(X_new)) == len(X_new)
+
+
+def test_skops_holds_a_plan(data, fitted):
+    skops = pytest.importorskip("skops.io")
+    written = skops.dumps(fitted)
+    again = skops.loads(written, trusted=skops.get_untrusted_types(data=written))
+    np.testing.assert_array_equal(again.predict(data[2]), fitted.predict(data[2]))
+
+
 def test_frames_of_either_kind(data):
     X, y, X_new, _ = data
     planner = DiagnosisPlanner(COSTS, level=0.01, random_state=0)
@@ -181,7 +200,7 @@ def test_discounts_change_the_plan():
     assert abs(order.index("scan") - order.index("blood")) == 1
 
 
-def test_theta_given(data, fitted):
+def test_theta_given(data, fitted, tmp_path):
     X, y, *_ = data
     low = DiagnosisPlanner(COSTS, theta=0.7, random_state=0).fit(X, y)
     assert low.theta_ == 0.7
@@ -190,6 +209,8 @@ def test_theta_given(data, fitted):
         impossible = DiagnosisPlanner(COSTS, theta=1.0, cv=2, random_state=0).fit(X, y)
     assert impossible.expected_cost_ == pytest.approx(impossible.panel_cost_)
     np.testing.assert_array_equal(impossible.predict(X), impossible.predict_full(X))
+    save(impossible, tmp_path / "plan.mfm")  # a plan that buys everything is a plan, too
+    np.testing.assert_array_equal(load(tmp_path / "plan.mfm").predict(X), impossible.predict(X))
 
 
 def test_few_patients_stop_by_the_rule_that_learns_least(data, fitted):

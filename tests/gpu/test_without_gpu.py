@@ -4,6 +4,7 @@ import builtins
 import re
 import subprocess
 import sys
+import types
 
 import numpy as np
 import pytest
@@ -200,6 +201,60 @@ def test_sources_compile_without_spills(source, architecture):
         assert spilled <= (128 if source == "small_adam.cu" or variant.get("FROZEN") == 0 else 0), (variant, said)
         if source == "cpm_row.cu" and variant["FROZEN"] and variant["SLOTS"]:  # what `Geometry` reckons with
             assert max(registers for registers, _ in said.values()) <= REGISTERS_OF_THREAD[variant["SLOTS"]]
+
+
+class FakeCupyArray:
+    """What the checks of X look at, over a NumPy array."""
+
+    __cuda_array_interface__ = None
+
+    def __init__(self, values):
+        self.values = values
+        self.ndim, self.shape, self.dtype, self.flags = values.ndim, values.shape, values.dtype, values.flags
+
+    def get(self):
+        return self.values
+
+
+class FakeTensor:
+    """As torch's, on a GPU: known by DLPack alone."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self):
+        raise AssertionError("CuPy asks for it")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+@pytest.fixture
+def fake_cupy(monkeypatch):
+    cupy = types.SimpleNamespace(
+        ndarray=FakeCupyArray,
+        asarray=lambda array: array if isinstance(array, FakeCupyArray) else FakeCupyArray(array),
+        from_dlpack=lambda tensor: FakeCupyArray(tensor.values),
+    )
+    monkeypatch.setattr(cuda_device, "cupy_module", lambda: cupy)
+
+
+@pytest.mark.parametrize("array", [FakeCupyArray, FakeTensor])
+def test_arrays_of_the_gpu_are_fetched_for_a_fit(fake_cupy, digits, array):
+    X, y = digits[0][:100], digits[1][:100]
+    there, here = (QMSClassifier(max_iter=3, random_state=0).fit(*data) for data in ((array(X), array(y)), (X, y)))
+    np.testing.assert_array_equal(there.components_, here.components_)
+
+
+@pytest.mark.parametrize("array", [FakeCupyArray, FakeTensor])
+def test_wrong_arrays_of_the_gpu_are_said(fake_cupy, digits, array):
+    model = QMSClassifier(max_iter=2, random_state=0).fit(digits[0][:100], digits[1][:100])
+    with pytest.raises(
+        ValueError, match=r"X of QMSClassifier must have samples in rows, shape \(n, p\); got an array of"
+    ):
+        model.predict(array(np.zeros(64, np.uint8)))
+    with pytest.raises(ValueError, match="X has 63 features, but QMSClassifier is expecting 64 features as input"):
+        model.predict(array(np.zeros((3, 63), np.uint8)))
 
 
 def test_an_old_gpu_has_no_clusters(emulated):

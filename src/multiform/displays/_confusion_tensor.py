@@ -134,7 +134,7 @@ class ConfusionTensorDisplay:
         ax: Any = None,
         *,
         include_values: bool | None = None,
-        cmap: Any = "cividis",
+        cmap: Any = "Blues",
         values_format: str | None = None,
         colorbar: bool = True,
     ) -> ConfusionTensorDisplay:
@@ -146,8 +146,8 @@ class ConfusionTensorDisplay:
             One a layer; a new figure if None.
         include_values : bool, default=None
             Whether to write the counts into the cells; None does so up to 20 classes.
-        cmap : str or matplotlib Colormap, default="cividis"
-            The colours; the default is made for all kinds of colour vision.
+        cmap : str or matplotlib Colormap, default="Blues"
+            The colours; the default is one hue from light to dark, for all kinds of colour vision and for paper.
         values_format : str, default=None
             Format of the counts; ``"d"`` or ``".3g"`` if None.
         colorbar : bool, default=True

@@ -106,26 +106,28 @@ def classes_picture(answers: Answers) -> Picture:
 
 
 def results_picture(rows: Sequence[ModelScores]) -> Picture:
-    """Accuracies as dots with their intervals."""
+    """Accuracies as dots with their intervals; what lies far below is an arrow, as it would squeeze the rest."""
+    own = rows[0].accuracy
+    far = own.value - max(0.15, 6 * (own.high - own.low))
+    shown = [row.accuracy for row in rows if row.accuracy.value >= far]
+    left = max(0.0, min(one.low for one in shown) - 0.02) if len(shown) < len(rows) else None
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()
         for place, row in enumerate(rows):
             colour = BLUE if row.is_model else GREY
-            low, high = row.accuracy.value - row.accuracy.low, row.accuracy.high - row.accuracy.value
-            axis.errorbar(
-                row.accuracy.value, place, xerr=[[low], [high]], fmt="o", color=colour, capsize=4, markersize=8
-            )
-            axis.annotate(
-                f"{row.accuracy.value:.1%}",
-                (row.accuracy.value, place),
-                (0, 9),
-                textcoords="offset points",
-                ha="center",
-            )
+            value, text = row.accuracy.value, f"{row.accuracy.value:.1%}"
+            if left is not None and value < far:
+                axis.plot(left, place, "<", color=colour, markersize=8, clip_on=False)
+                axis.annotate(text, (left, place), (10, 0), textcoords="offset points", va="center")
+                continue
+            reach = [[value - row.accuracy.low], [row.accuracy.high - value]]
+            axis.errorbar(value, place, xerr=reach, fmt="o", color=colour, capsize=4, markersize=8)
+            axis.annotate(text, (value, place), (0, 9), textcoords="offset points", ha="center")
         axis.set_yticks(range(len(rows)), named(row.name for row in rows))
         axis.set_ylim(len(rows) - 0.5, -0.7)
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.set_xlim(left=left)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{round(100 * value, 1):g}%")
         axis.set_xlabel("accuracy, with its 95% interval")
         axis.grid(axis="x", alpha=0.3)
 
@@ -152,7 +154,7 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
             )
             right = "" if not tensor[k].any() else f", {np.trace(tensor[k]) / tensor[k].sum():.1%} right"
             axis.set_title(f"{levels[k]}: {tensor[k].sum():,}{right}", fontsize=10)
-            axis.spines[:].set_visible(False)
+            axis.spines[:].set(visible=True, color="#c8d0d8")
             axis.tick_params(labelsize=9 if m <= 15 else 7, length=0)
             if m > MANY_CLASSES:
                 axis.set_xticks([])

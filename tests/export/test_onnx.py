@@ -221,7 +221,7 @@ def test_the_file_is_the_model_and_replaces_an_old_one_whole(blobs, tmp_path, mo
     path.write_bytes(b"old")
     converted = to_onnx(model, path)
     assert path.read_bytes() == converted.SerializeToString()
-    monkeypatch.setattr("pathlib.Path.replace", _full)
+    monkeypatch.setattr("os.replace", _full)
     with pytest.raises(OSError, match="no room"):
         to_onnx(model, path)
     assert path.read_bytes() == converted.SerializeToString()

@@ -21,12 +21,12 @@ from sklearn.svm import LinearSVC
 
 import multiform
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
-from multiform.reporting import Report, report
+from multiform.reporting import Report, _pictures, report
 from multiform.reporting._answers import ask
 from multiform.reporting._baselines import compare
 from multiform.reporting._columns import columns_of
 from multiform.reporting._pictures import Picture, plain
-from multiform.reporting._scores import difference, proportion
+from multiform.reporting._scores import ModelScores, difference, proportion
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -400,7 +400,7 @@ def test_it_is_saved_whole_or_not_at_all(page, tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     assert page.save(str(path)) == path
     assert path.read_text(encoding="utf-8") == page.html
-    monkeypatch.setattr("pathlib.Path.replace", _full)
+    monkeypatch.setattr("os.replace", _full)
     with pytest.raises(OSError, match="no room"):
         Report("other", page.figures).save(path)
     assert path.read_text(encoding="utf-8") == page.html
@@ -536,3 +536,29 @@ def test_a_picture_of_digits_is_not_too_large(drawing):
     X, y = load_digits(return_X_y=True)
     page = report(QMSClassifier(random_state=0).fit(X, y), X, y, baselines=False)
     assert len(page.html) < 400_000
+
+
+def test_what_lies_far_below_does_not_squeeze_the_rest():
+    """The intervals of good models can be told apart beside a baseline of 10 %."""
+
+    def row(name, n_right, is_model=False):
+        return ModelScores(name, proportion(n_right, 1000), 0.0, 0.0, None, None, is_model)
+
+    import matplotlib.pyplot as plt
+
+    def limits(rows):
+        figure = plt.figure()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_pictures, "drawn", lambda draw, alt, size: draw(figure))
+            _pictures.results_picture(rows)
+        found = figure.axes[0].get_xlim(), [text.get_text() for text in figure.axes[0].texts]
+        plt.close(figure)
+        return found
+
+    good = [row("this model", 970, is_model=True), row("forest", 960)]
+    (left, right), texts = limits([*good, row("majority class", 100)])
+    assert left > 0.9
+    assert right < 1
+    assert texts == ["97.0%", "96.0%", "10.0%"]
+    (left, _), _ = limits([*good, row("logistic regression", 900)])
+    assert left < 0.9

@@ -94,10 +94,12 @@ class DeviceState(ABC):
 
     def release(self) -> None:
         """Give the device's memory back, that of X too; the state is of no use afterwards."""
-        device = self._device
-        device.wait()
-        vars(self._problem).pop("device_rows", None)
-        vars(self).clear()
+        device, problem = self._device, self._problem
+        try:
+            device.wait()
+        finally:
+            vars(problem).pop("device_rows", None)
+            vars(self).clear()
         device.release()
 
 

@@ -613,7 +613,8 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of `predict_proba`."""
-        return np.asarray(np.log(self.predict_proba(X)))
+        logarithm: Array = np.log(self.predict_proba(X))  # where the chances are
+        return logarithm
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

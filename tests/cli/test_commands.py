@@ -302,6 +302,7 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ("predict {folder}/model.mfm {folder}/test.csv --json", 2, "cannot share standard output"),
         ("predict {folder}/model.mfm {folder}/test.csv --output-format parquet", 2, "standard output"),
         ("evaluate {folder}/model.mfm {new}/few.csv", 1, "few.csv: The table has no column 'level' with the truth"),
+        ("demo --output {folder}/train.csv", 2, "--output takes a folder, and"),
         ("info {folder}/train.csv", 1, "is not a model file of multiform"),
         ("diagnose {folder}/model.mfm", 1, "holds a TableClassifier and no plan"),
     ],

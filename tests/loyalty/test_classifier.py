@@ -108,6 +108,30 @@ def test_altered_models_are_weighted_fits(four_classes):
     np.testing.assert_allclose(model.predict_proba(X_new), LogisticRegression(C=0.5).fit(X, y).predict_proba(X_new))
 
 
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        LogisticRegression(class_weight="balanced"),
+        RandomForestClassifier(30, class_weight="balanced", random_state=0),
+        QMSClassifier(class_weight="balanced", early_stopping=True, random_state=0),
+    ],
+    ids=["logistic regression", "forest", "QMS"],
+)
+def test_balanced_classes_are_altered_all_the_same(four_classes, estimator):
+    """Where samples are counted by their weight, "balanced" would undo beta and gamma, and all would be strong."""
+    X, y, X_new, _ = four_classes
+    model = LoyaltyClassifier(estimator, cv=2, random_state=0).fit(X[:300], y[:300])
+    answers = model.estimator_.predict(X_new)
+    for altered, factors in zip(model.altered_estimators_, model.class_factors_, strict=True):
+        (k,) = np.flatnonzero(factors != 1)
+        share, before = ((said == model.classes_[k]).mean() for said in (altered.predict(X_new), answers))
+        assert share < before if factors[k] < 1 else share > before
+    if isinstance(estimator, LogisticRegression):
+        weight = compute_sample_weight("balanced", y[:300]) * np.where(y[:300] == model.classes_[0], 0.05, 1)
+        expected = LogisticRegression().fit(X[:300], y[:300], sample_weight=weight)
+        np.testing.assert_allclose(model.altered_estimators_[0].coef_, expected.coef_, rtol=1e-3)
+
+
 def test_class_weights_of_the_estimator_are_multiplied(four_classes):
     X, y = four_classes[:2]
     own = {"ant": 3.0, "bee": 1.0, "cat": 0.5, "dog": 1.0}

@@ -21,6 +21,8 @@ def command(output: str | None, console: Console) -> None:
     from multiform.demo import run
 
     folder = None if output is None else Path(output)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise click.UsageError(f"--output takes a folder, and {output} is a file")
     if not console.as_json:
         run(folder, echo=click.echo)
         return

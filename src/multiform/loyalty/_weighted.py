@@ -85,6 +85,10 @@ class WeightedTrainer:
         if (factors == 1).all():
             return model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
         if has_fit_parameter(model, "sample_weight"):
+            if model.get_params(deep=False).get("class_weight") == "balanced":
+                # Classes that are balanced by the weight of their samples would level out the very alteration.
+                factors = factors * class_weights_of("balanced", self.classes, target, weight)
+                model.set_params(class_weight=None)
             return model.fit(X, y, sample_weight=factors[target] * (1 if weight is None else weight))
         present = np.unique(target)
         own = class_weights_of(model.class_weight, self.classes[present], np.searchsorted(present, target), None)

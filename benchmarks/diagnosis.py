@@ -76,9 +76,9 @@ def prices(folder: Path, name: str) -> tuple[dict[str, float], dict[str, dict[st
     return costs, groups, unverified
 
 
-def evaluated(problem: Problem, repeats: int, n_jobs: int, seed: int, baselines: list[str]) -> Evaluation:
-    """The planner as a user gets it, at the defaults."""
-    settings = SETTINGS.get(problem.name, {})
+def evaluated(problem: Problem, repeats: int, n_jobs: int, seed: int, baselines: list[str], search: str) -> Evaluation:
+    """The planner as a user gets it, at the defaults but for the search."""
+    settings = {"search": search, **SETTINGS.get(problem.name, {})}
     planner = DiagnosisPlanner(problem.costs, groups=problem.groups, n_jobs=1, random_state=seed, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThetaNotReachedWarning)
@@ -107,6 +107,7 @@ def main(argv: list[str]) -> int:
         "--only", "--sets", type=names, default=list(SETS), help=f"sets, comma-separated: {', '.join(SETS)}"
     )
     parser.add_argument("--repeats", type=int, default=8, help="times that the 5 outer folds are drawn")
+    parser.add_argument("--search", choices=["auto", "exact", "beam"], default="auto", help="of the orders")
     parser.add_argument("--baselines", type=names, default=[name for name in BASELINES if name != "fixed order"])
     options = parser.parse_args(argv)
     unknown = [name for name in options.only if name not in SETS]
@@ -117,14 +118,14 @@ def main(argv: list[str]) -> int:
     table.notes += [
         "share: of the full panel, with the groups' prices. change: accuracy less that of full evidence on the same "
         "patients by the same models, in points; error: its standard error",
-        "plan: the planner at its defaults; level ...: the same at a stopping level of its ladder, beam search",
+        f"plan: the planner at its defaults, search={options.search!r}; level ...: the same at a stopping level of its ladder, beam search",
     ]
     trees = Table("At a tree's cost", ["set", "tree", "plan at", "more accurate by"], {"more accurate by": "+.2f"})
     trees.notes.append("the most accurate level of the plan that costs no more than the tree, in points")
     for problem in problems(options.data, options.only):
         evaluation, elapsed = timed(
             lambda problem=problem: evaluated(  # type: ignore[misc]
-                problem, options.repeats, options.n_jobs, options.seed, options.baselines
+                problem, options.repeats, options.n_jobs, options.seed, options.baselines, options.search
             )
         )
         for row in (evaluation.plan, *evaluation.baselines, *evaluation.frontier):

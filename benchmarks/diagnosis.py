@@ -118,7 +118,8 @@ def main(argv: list[str]) -> int:
     table.notes += [
         "share: of the full panel, with the groups' prices. change: accuracy less that of full evidence on the same "
         "patients by the same models, in points; error: its standard error",
-        f"plan: the planner at its defaults, search={options.search!r}; level ...: the same at a stopping level of its ladder, beam search",
+        f"plan: the planner at its defaults, search={options.search!r}; level ...: the same at a stopping level of its "
+        "ladder, beam search",
     ]
     trees = Table("At a tree's cost", ["set", "tree", "plan at", "more accurate by"], {"more accurate by": "+.2f"})
     trees.notes.append("the most accurate level of the plan that costs no more than the tree, in points")

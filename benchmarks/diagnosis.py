@@ -53,7 +53,8 @@ def problems(folder: Path | None, wanted: list[str]) -> Iterator[Problem]:
         table = np.loadtxt(folder / "raw" / "pima-indians-diabetes.data")
         yield Problem("pima", table[:, :-1], table[:, -1].astype(int), *prices(folder, "pima"))
     if "hepatitis" in wanted:
-        yield Problem("hepatitis", *load_hepatitis(return_X_y=True), *prices(folder, "hepatitis"))
+        X, y = load_hepatitis(return_X_y=True)
+        yield Problem("hepatitis", X, y, *prices(folder, "hepatitis"))
     if "thyroid" in wanted:
         costs, groups, unverified = prices(folder, "thyroid")
         X, y = load_thyroid(return_X_y=True)

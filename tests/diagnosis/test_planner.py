@@ -246,6 +246,16 @@ def test_a_beam_trains_only_what_it_visits(data):
     assert (planner.predict(X_new) == y_new).mean() > 0.8
 
 
+def test_the_folds_plans_train_nothing(data):
+    X, y, *_ = data
+    planner = DiagnosisPlanner(COSTS, search="beam", beam_width=2, cv=3, level=0.01, random_state=0)
+    planning = planner._make(X, y).planning
+    known = list(planning.judge.sets)
+    plan, _ = planning.among_known_sets().plan(0.01, np.arange(len(y)) % 3 > 0, exact=False)
+    assert planning.judge.sets == known
+    assert sorted(plan.order) == [0, 1, 2, 3]
+
+
 @pytest.mark.slow
 def test_sixty_tests():
     rng = np.random.default_rng(0)

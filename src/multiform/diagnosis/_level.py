@@ -30,6 +30,7 @@ LADDERS = {
     "calibrated": (0.001, 0.003, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3, 0.4),
 }
 BETWEEN = (1 / 3, 2 / 3)  # where levels between two rungs are tried, on a logarithmic scale
+MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
 HOPELESS = 4.0  # a level that loses so many times what is allowed ends the climb
 
 
@@ -104,13 +105,14 @@ def chosen_level(frontier: Sequence[FrontierPoint], most_loss: float) -> Frontie
 
 def frontier_point(planning: Planning, level: float) -> FrontierPoint:
     """Cross-fitted figures of the plans that are made at a level."""
-    fold = planning.judge.models.records.fold
-    whole, _ = planning.plan(level, np.ones(len(fold), dtype=bool), exact=False)
-    if not planning.thorough:
-        # Every further plan would cost models. The order is chosen for its cost alone, so this can flatter the cost a
-        # little, but not the loss.
-        return _point(planning, level, whole, [whole] * (int(fold.max()) + 1))
-    plans = [planning.plan(level, fold != one, exact=False)[0] for one in range(int(fold.max()) + 1)]
+    records = planning.judge.models.records
+    whole, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
+    if not planning.thorough and planning.n >= MANY_PATIENTS:
+        # The order is chosen for its cost alone, and hardly depends on a third of so many.
+        return _point(planning, level, whole, [whole] * records.n_folds)
+    # On few patients an order is cheap partly because they happen to stop early on it, sometimes too early.
+    among = planning.among_known_sets()
+    plans = [among.plan(level, records.fold != fold, exact=False)[0] for fold in range(records.n_folds)]
     return _point(planning, level, whole, plans)
 
 

@@ -53,7 +53,9 @@ class Planning:
         Seconds for the exact search.
     thorough : bool
         Whether a model for every set is affordable. If not, an order is searched among the most promising next tests
-        only, down to the last few patients, and once for all folds.
+        only, and down to the last few patients.
+    only_known : bool
+        Whether no further model may be trained for the search.
     """
 
     tariff: Tariff
@@ -62,6 +64,7 @@ class Planning:
     width: int
     time_limit: float
     thorough: bool
+    only_known: bool = False
 
     @property
     def n(self) -> int:
@@ -72,6 +75,10 @@ class Planning:
         judge = self.judge
         other = Judge(judge.models, rule, judge.everything, judge.common, judge.full, judge.sets, judge.trusts)
         return replace(self, judge=other)
+
+    def among_known_sets(self) -> Planning:
+        """The same, but orders are searched only among the evidence sets that have a model already."""
+        return self if self.thorough else replace(self, only_known=True)
 
     def plan(self, level: float, patients: Bools, exact: bool) -> tuple[Plan, Certificate]:
         """The plan at this level for these training patients, and what is known of its (first) order."""
@@ -114,6 +121,9 @@ class Planning:
         for judged, count in ((worth, MOST_WORTH), (most, MOST_TELLING)):
             best = np.argsort(-judged, axis=1, kind="stable")[:, :count]
             np.put_along_axis(chosen, best, True, axis=1)
+        if self.only_known:
+            after = sets[:, None] | np.left_shift(np.int64(1), np.arange(len(self.tariff), dtype=np.int64))
+            allowed &= np.isin(after, self.judge.sets)
         return chosen & allowed
 
     def _tree(self, stopped: Stopped, patients: Bools, order: tuple[int, ...], n_classes: int) -> Plan:

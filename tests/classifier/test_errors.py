@@ -132,7 +132,7 @@ def test_what_is_not_finite_is_seen_in_any_column(column, value):
     model = QMSClassifier(max_iter=2, random_state=0).fit(np.hstack([X[:, :1], constant]).astype(np.float32), Y)
     new = np.ones((100, 2), np.float32)
     new[77, column] = value
-    with pytest.raises(ValueError, match="Input X contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):
         model.predict(new)
 
 

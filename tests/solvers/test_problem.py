@@ -1,5 +1,7 @@
 """Problems, batches, units, and what the core refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -71,6 +73,19 @@ def test_the_start_vanishes_at_the_means(storage):
             mean = np.average(rows[chosen], axis=0, weights=share[chosen])
             np.testing.assert_allclose(weights[k, :, :-1] @ mean, weights[k, :, -1], atol=1e-5)
         np.testing.assert_array_equal(weights, batch.initial_weights(problem, member))
+
+
+@pytest.mark.parametrize("own", ["samples", "columns", "start", "nothing"])
+def test_the_starts_of_a_batch_are_those_of_its_members(own):
+    """Also where members share a seed, and so a draw; what one of them does to its own is not seen by another."""
+    problem = sample_problem()
+    batch = sample_batch(problem, some_columns=own == "columns", given_start=own == "start")
+    batch = replace(batch, seed=np.array([3, 3, 5], dtype=np.uint64))
+    if own == "nothing":
+        batch = replace(batch, sample_weight=None)
+    for member, weights in enumerate(batch.starts(problem)):
+        np.testing.assert_array_equal(weights, batch.initial_weights(problem, member))
+        weights[:] = np.nan
 
 
 def test_the_core_reads_rows_of_a_wider_array():

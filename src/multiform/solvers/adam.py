@@ -88,8 +88,7 @@ class _AdamState:
         self.weights: list[Floats] = []
         self._members = []
         self._moments: list[tuple[Floats, Floats]] = []
-        for member in range(len(batch)):
-            weights = batch.initial_weights(problem, member)
+        for member, weights in enumerate(batch.starts(problem)):
             first, second, steps = np.zeros_like(weights), np.zeros_like(weights), 0
             if moments is not None:
                 first, second, steps = moments[member][0].copy(), moments[member][1].copy(), moments[member][2]

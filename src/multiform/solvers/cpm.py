@@ -102,8 +102,7 @@ class _CpmState:
         settings["max_entries"] = solver.max_entries * problem.n_classes
         self.weights: list[Floats] = []
         self._members = []
-        for member in range(len(batch)):
-            weights = batch.initial_weights(problem, member)
+        for member, weights in enumerate(batch.starts(problem)):
             settings |= solver.limits(weights.shape[2] - 1)
             self.weights.append(weights)
             self._members.append(

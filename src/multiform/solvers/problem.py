@@ -6,7 +6,7 @@ copied per member. A solver's ``begin`` turns the two into a ``TrainingState``, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -158,6 +158,18 @@ class ModelBatch:
 
     def member_columns(self, member: int) -> Ints | None:
         return None if self.columns is None else self.columns[member]
+
+    def starts(self, problem: TrainingProblem) -> Iterator[Floats]:
+        """The start of every member in turn; members that differ in nothing that it depends on share one draw."""
+        own_samples = self.sample_weight is not None and self.sample_weight.ndim == 2
+        if self.start is not None or self.columns is not None or own_samples:
+            yield from (self.initial_weights(problem, member) for member in range(len(self)))
+            return
+        drawn: dict[int, Floats] = {}
+        for member, seed in enumerate(self.seed.tolist()):
+            if seed not in drawn:
+                drawn[seed] = self.initial_weights(problem, member)
+            yield drawn[seed].copy()
 
     def initial_weights(self, problem: TrainingProblem, member: int) -> Floats:
         """The start of a member: given, or random rows that each vanish at the mean of their class.

@@ -122,7 +122,7 @@ def test_ctrl_c_ends_a_long_fit(solver):
         assert process.stdout.readline() == "fitting\n"
         time.sleep(0.5)  # into the fit
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=300)
     finally:
         process.kill()
     assert out == "interrupted True (1,)\n"

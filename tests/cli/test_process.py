@@ -74,7 +74,7 @@ def test_a_reader_that_has_had_enough_is_no_error(folder, tmp_path):
     with started("predict", folder / "model.mfm", tmp_path / "big.csv", stdin=subprocess.DEVNULL) as process:
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
         assert process.stderr.read() == b""
 
 
@@ -82,7 +82,7 @@ def test_a_reader_that_has_had_enough_is_no_error(folder, tmp_path):
 def test_a_reader_that_never_was_is_no_error(words):
     with started(*words) as process:
         process.stdout.close()
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=300) == 0
         assert process.stderr.read() == b""
 
 
@@ -104,7 +104,7 @@ def test_an_interrupted_predict_leaves_the_old_output(number, code, folder, tmp_
     with killed_in_the_end(process):
         wait_for(half_written, process)
         process.send_signal(number)
-        assert process.wait(timeout=60) == code
+        assert process.wait(timeout=300) == code
         assert b"no file was changed" in process.stderr.read()
     assert output.read_text() == "the old one"
     assert [entry.name for entry in tmp_path.iterdir()] == ["answers.csv"]
@@ -120,7 +120,7 @@ def test_a_signal_ends_the_wait_for_standard_input(number, code, folder, tmp_pat
         wait_for(lambda: not unread(process.stdin), process)
         time.sleep(0.3)  # it has taken all there was, and waits for more
         process.send_signal(number)
-        assert process.wait(timeout=60) == code
+        assert process.wait(timeout=300) == code
         assert b"no file was changed" in process.stderr.read()
     assert list(tmp_path.iterdir()) == []
 
@@ -137,7 +137,7 @@ def test_a_killed_predict_leaves_the_old_output(folder, tmp_path):
     with killed_in_the_end(process):
         wait_for(half_written, process)
         process.kill()
-        assert process.wait(timeout=60) == -signal.SIGKILL
+        assert process.wait(timeout=300) == -signal.SIGKILL
     assert output.read_text() == "the old one"
 
 
@@ -147,7 +147,7 @@ pexpect = pytest.importorskip("pexpect")
 def terminal(*words):
     """A command on a terminal of its own."""
     return pexpect.spawn(
-        COMMAND[0], [*COMMAND[1:], *map(str, words)], encoding="utf-8", timeout=120, dimensions=(40, 100),
+        COMMAND[0], [*COMMAND[1:], *map(str, words)], encoding="utf-8", timeout=300, dimensions=(40, 100),
         env={**os.environ, "TERM": "xterm"},
     )  # fmt: skip
 

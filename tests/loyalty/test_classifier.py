@@ -112,7 +112,7 @@ def test_altered_models_are_weighted_fits(four_classes):
     "estimator",
     [
         LogisticRegression(class_weight="balanced"),
-        RandomForestClassifier(30, class_weight="balanced", random_state=0),
+        RandomForestClassifier(30, min_samples_leaf=20, class_weight="balanced", random_state=0),  # mixed leaves
         QMSClassifier(class_weight="balanced", early_stopping=True, random_state=0),
     ],
     ids=["logistic regression", "forest", "QMS"],

@@ -33,9 +33,8 @@ class CpmSolver:
     smallest, largest : float
         Limits of a perturbation, in the same unit.
     synchronous : bool
-        Row r of every class moves against the other separators frozen, then the new f are exchanged, then row r +
-        1. This
-        is what runs in parallel. Otherwise one class after the other.
+        Row r of every class moves against the other separators frozen, then the new f are exchanged, then the next row
+        follows. This is what runs in parallel. Otherwise one class after the other.
     frozen_own : bool
         For the length of a row, which terms of an own-class sample are active stays frozen, so that its m - 1 terms are
         one multiplication; so does the slope of the loss by the noise energy.

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -20,7 +21,7 @@ from multiform.calibration import fit_temperature, log_scores, probabilities
 from multiform.compat import CallbackSupportMixin
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
 from multiform.evaluation import member_values_in_user_units
-from multiform.gpu_arrays import check_gpu_rows, named_classes, on_gpu
+from multiform.gpu_arrays import as_host, check_gpu_rows, named_classes, on_gpu
 from multiform.holdout import Mask, all_but, masked_weights, training_masks, unseen_temperature, validation_split
 from multiform.inputs import TrainingInput, check_input, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
@@ -615,6 +616,11 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         """Logarithm of `predict_proba`."""
         logarithm: Array = np.log(self.predict_proba(X))  # where the chances are
         return logarithm
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of right answers, of samples on a GPU too."""
+        answers, y, sample_weight = as_host(self.predict(X)), as_host(y), as_host(sample_weight)
+        return float(accuracy_score(y, answers, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

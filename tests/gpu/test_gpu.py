@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV
+from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem, solve
 from multiform.testing import (
     SOLVERS,
@@ -111,6 +111,21 @@ def test_estimators_above(digits):
     assert loyal.score(X, y) > 0.95
 
 
+def test_plan():
+    """The evidence sets of a plan are a batch like any other."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    X = rng.normal(size=(400, 5)) + y[:, None] * np.array([0.3, 0.6, 1.0, 1.5, 2.5])
+    costs = {f"x{i}": float(i + 1) for i in range(5)}
+    gpu, cpu = (
+        DiagnosisPlanner(costs, estimator=QMSClassifier(device=device), random_state=0).fit(X, y)
+        for device in ("cuda", "cpu")
+    )
+    assert abs(gpu.theta_ - cpu.theta_) < 0.02
+    assert gpu.certificate_.optimal
+    assert abs(gpu.acquire(X).cost.mean() / cpu.acquire(X).cost.mean() - 1) < 0.1
+
+
 @pytest.mark.parametrize("library", ["cupy", "torch"])
 def test_arrays_of_the_gpu_are_answered_there(digits, library):
     arrays = pytest.importorskip(library)
@@ -123,6 +138,10 @@ def test_arrays_of_the_gpu_are_answered_there(digits, library):
         answer = getattr(model, method)(there)
         assert hasattr(answer, "__cuda_array_interface__"), method
         np.testing.assert_allclose(answer.get(), getattr(model, method)(X), rtol=1e-4, atol=1e-5)
+    labels = arrays.asarray(y) if library == "cupy" else arrays.as_tensor(y, device="cuda")
+    assert model.score(there, labels) == model.score(X, y)
+    again = QMSClassifier(device="cuda", random_state=0).fit(there, labels)
+    np.testing.assert_array_equal(again.components_, same.components_)
     with pytest.raises(ValueError, match="X has 63 features, but QMSClassifier is expecting 64"):
         model.predict(there[:, 1:])
 

@@ -66,8 +66,7 @@ class Geometry:
         return cls(slots, threads, _packed(sets, -(-lanes // (slots * threads)), clustered), clustered)
 
     def shared(self, stored_bytes: int, exact: bool) -> int:
-        largest = int(self.blocks[:, 2].max())
-        sums = 2 * largest * (self.threads // 32) * 4 * (8 if exact else 4)
+        sums = 2 * (self.threads // 32 + BLOCKS_OF_CLUSTER) * 4 * (8 if exact else 4)
         ring = AHEAD * self.threads * max(1, self.slots) * stored_bytes
         return 16 + sums + 32 * 8 + 36 * COORDINATES + ring
 

@@ -2,8 +2,9 @@
 //
 // A group of up to eight blocks of one thread-block cluster (one block before compute capability 9.0) has one
 // separator; the other blocks of the cluster have others. Each thread keeps its samples in registers. At a coordinate,
-// both nearby points are tried on all samples at once; each warp sends its sums to all blocks of its group, and whoever
-// has received all of them adds them in the same order and comes to the same decision: one barrier a coordinate.
+// both nearby points are tried on all samples at once; each block sends its sums to all blocks of its group, and
+// whoever has received all of them adds them in the same order and comes to the same decision: one exchange a
+// coordinate.
 //
 //   SLOTS    samples of a thread that stand in registers; 0: in memory, any number of them
 //   FROZEN   1: the own class's terms are one multiplication for the length of a row; 0: exact
@@ -80,48 +81,51 @@ using Sum = double;
 using Piece = Stored<kSlots>;
 constexpr int kBlocksOfCluster = 8;
 
-// The blocks that share one separator, and how their sums meet.
+// The blocks that share one separator, and how their sums meet. Sides take turns, so that nobody overwrites what is
+// still read.
 struct Group {
     int rank, blocks;  // of this one
     int base;          // the first one's number in the cluster
-    Sum* slots;        // (2, blocks, warps, 4): sides take turns, so that nobody overwrites what is still read
     uint64* channels;  // (2,)
+    Sum* of_warps;     // (2, warps, 4)
+    Sum* of_blocks;    // (2, kBlocksOfCluster, 4)
     int use;           // exchanges so far
 };
 
-// Four sums over all threads of the group, the same bits everywhere. First each lane ends up with one of the four, then
-// warps are added in their order.
+// Four sums over all threads of the group, the same bits everywhere: each lane ends up with one of the four of its
+// warp, then warps are added in their order, then blocks in theirs.
 template <bool clustered>
 DEVICE void sum_of_group(Sum* v, Group& group) {
-    const int lane = lane_of_thread(), warps = warps_of_block(), n_slots = group.blocks * warps;
-    const bool odd = lane & 1, high = lane & 2;
+    const int lane = lane_of_thread(), warps = warps_of_block(), side = group.use & 1;
+    const bool odd = lane & 1, high = lane & 2, alone = !clustered || group.blocks == 1;
     const Sum a = (odd ? v[1] : v[0]) + shuffle_xor(odd ? v[0] : v[1], 1);
     const Sum b = (odd ? v[3] : v[2]) + shuffle_xor(odd ? v[2] : v[3], 1);
     Sum sum = (high ? b : a) + shuffle_xor(high ? a : b, 2);
     for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
-    const int side = group.use & 1;
-    Sum* here = group.slots + side * n_slots * 4;
-    Sum* place = here + (group.rank * warps + warp_of_thread()) * 4 + (lane & 3);
-    if constexpr (clustered) {
+    Sum* of_warps = group.of_warps + side * warps * 4;
+    if (lane < 4) of_warps[warp_of_thread() * 4 + lane] = sum;
 #if HAS_CLUSTERS
-        const int bytes = n_slots * 4 * static_cast<int>(sizeof(Sum));
-        if (threadIdx.x == 0) expect_bytes(group.channels + side, bytes);
-        if (lane < 4 * group.blocks) send_to_block(place, group.channels + side, group.base + (lane >> 2), sum);
-        await_bytes(group.channels + side, group.use >> 1, bytes);
+    const int bytes = group.blocks * 4 * static_cast<int>(sizeof(Sum));
+    if (!alone && threadIdx.x == 0) expect_bytes(group.channels + side, bytes);
 #endif
-    } else {
-        if (lane < 4) *place = sum;
-        sync_block();
+    sync_block();
+    if (alone || warp_of_thread() == 0) {
+        sum = lane < 4 * warps ? of_warps[lane] : Sum(0);
+        if (lane + 32 < 4 * warps) sum += of_warps[lane + 32];
+        for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
     }
+#if HAS_CLUSTERS
+    if (!alone) {
+        Sum* of_blocks = group.of_blocks + side * kBlocksOfCluster * 4;
+        if (threadIdx.x < 4 * group.blocks)
+            send_to_block(of_blocks + group.rank * 4 + (lane & 3), group.channels + side, group.base + (lane >> 2),
+                          sum);
+        await_bytes(group.channels + side, group.use >> 1, bytes);
+        sum = lane < 4 * group.blocks ? of_blocks[lane] : Sum(0);
+        for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
+    }
+#endif
     ++group.use;
-    sum = 0;
-    for (int first = lane >> 2; first < n_slots; first += 32) {
-        Sum four[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) four[i] = first + 8 * i < n_slots ? here[(first + 8 * i) * 4 + (lane & 3)] : Sum(0);
-        sum += (four[0] + four[1]) + (four[2] + four[3]);
-    }
-    for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
     for (int i = 0; i < 4; ++i) v[i] = shuffle_from(sum, i);
 }
 
@@ -136,9 +140,10 @@ DEVICE float own_terms(const float* f, float value, int k, int64 m, float alpha)
 // alone: separators move one after the other, each sees what the last one has become
 template <bool clustered>
 DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
-    Group group{a.block_rank[blockIdx.x], a.block_group[blockIdx.x], 0, nullptr, nullptr, 0};
-    group.channels = reinterpret_cast<uint64*>(shared_memory);
-    group.slots = reinterpret_cast<Sum*>(group.channels + 2);
+    uint64* channels = reinterpret_cast<uint64*>(shared_memory);
+    Sum* of_warps = reinterpret_cast<Sum*>(channels + 2);
+    Sum* of_blocks = of_warps + 2 * warps_of_block() * 4;
+    Group group{a.block_rank[blockIdx.x], a.block_group[blockIdx.x], 0, channels, of_warps, of_blocks, 0};
     if constexpr (clustered) {
 #if HAS_CLUSTERS
         group.base = static_cast<int>(blockIdx.x % kBlocksOfCluster) - group.rank;
@@ -164,7 +169,7 @@ DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
     const stored_t* columns = a.lanes + a.lanes_at[set];
     const float* f_member = f_now + member * a.capacity * m;
 
-    double* scratch = reinterpret_cast<double*>(group.slots + 2 * group.blocks * warps_of_block() * 4);
+    double* scratch = reinterpret_cast<double*>(of_blocks + 2 * kBlocksOfCluster * 4);
     Coordinate* coordinates = reinterpret_cast<Coordinate*>(scratch + 32);
     int* moves_made = reinterpret_cast<int*>(coordinates + kCoordinates);
     Piece* ring = reinterpret_cast<Piece*>(moves_made + kCoordinates);

@@ -33,29 +33,33 @@ def world(seed, n_tests, n=50, precedence=True):
     return tariff, stops
 
 
-def cheapest_by_hand(tariff, stops):
+def cheapest_by_hand(tariff, stops, forgone=None):
     """Every order, every patient, one after the other."""
     n = stops.shape[1]
+    forgone = np.zeros(stops.shape) if forgone is None else forgone
     open_tests = [t for t in range(len(tariff)) if not tariff.known >> t & 1]
     best = np.inf
     for order in itertools.permutations(open_tests):
-        held, total, alive, fine = tariff.known, 0.0, ~stops[tariff.known], True
+        held, alive, fine = tariff.known, ~stops[tariff.known], True
+        total = forgone[held, ~alive].sum()
         for t in order:
             if tariff.required[t] & ~held:
                 fine = False
                 break
             total += alive.sum() * tariff.price(t, held)
             held |= 1 << t
+            total += forgone[held, alive & stops[held]].sum()
             alive &= ~stops[held]
         if fine:
             best = min(best, total / n)
     return best
 
 
-def search(tariff, stops, width=3, time_limit=np.inf):
+def search(tariff, stops, width=3, time_limit=np.inf, forgone=None):
     packed, everybody = pack(stops), pack(np.ones(stops.shape[1], dtype=bool))
-    beam = beam_order(tariff, lambda sets: packed[sets], everybody, tariff.known, width)
-    return beam, exact_order(tariff, packed, everybody, tariff.known, beam, time_limit)
+    charge = None if forgone is None else forgone.__getitem__
+    beam = beam_order(tariff, lambda sets: packed[sets], everybody, tariff.known, width, forgone=charge)
+    return beam, exact_order(tariff, packed, everybody, tariff.known, beam, time_limit, forgone)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))
@@ -68,6 +72,40 @@ def test_exact_is_exhaustive(seed, n_tests):
     assert exact.certificate.cost == pytest.approx(cheapest_by_hand(tariff, stops))
     assert beam.certificate.cost >= exact.certificate.cost - 1e-9
     assert not beam.certificate.optimal
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.floats(0.01, 100))
+@settings(max_examples=60)
+def test_exact_is_exhaustive_where_stopping_is_charged(seed, n_tests, worth):
+    tariff, stops = world(seed, n_tests)
+    forgone = (worth * np.random.default_rng(seed).random(stops.shape) ** 4).astype(np.float32)
+    forgone[-1] = 0  # on full evidence nothing is forgone
+    beam, exact = search(tariff, stops, forgone=forgone)
+    assert exact.certificate.optimal
+    assert exact.certificate.cost == pytest.approx(cheapest_by_hand(tariff, stops, forgone))
+    assert beam.certificate.cost >= exact.certificate.cost * (1 - 1e-6)
+
+
+def test_of_two_orders_the_one_with_less_to_regret():
+    """After a or after b everybody stops; b costs a little more and forgoes less."""
+    tariff = Tariff.of({"a": 10, "b": 11})
+    stops = np.array([[False], [True], [True], [True]])
+    forgone = np.array([[0], [3], [1], [0]], dtype=np.float32)
+    for found in search(tariff, stops):
+        assert (found.order, found.certificate.cost) == ((0,), 10)
+    for found in search(tariff, stops, forgone=forgone):
+        assert (found.order, found.certificate.cost) == ((1,), 12)
+
+
+def test_a_search_that_may_go_nowhere_buys_the_rest():
+    """No next test is promising after the first one: those alive pay for all that remain."""
+    tariff = Tariff.of({"a": 1, "b": 2, "c": 4})
+    packed = pack(np.array([[False]] * 7 + [[True]]))
+    found = beam_order(
+        tariff, lambda sets: packed[sets], pack(np.ones(1, dtype=bool)), 0, 3, lambda sets: (sets == 0)[:, None]
+    )
+    assert len(found.order) == 1
+    assert found.certificate.cost == 7
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from scipy.special import xlogy
 from multiform.diagnosis._judge import NOBODY_STOPS, suffices
 from multiform.diagnosis._level import chosen_level, considered, order_point
 from multiform.diagnosis._plan import Plan, follow
-from multiform.diagnosis._policy import Planning, completed
+from multiform.diagnosis._policy import Planning, cheapest_first
 from multiform.diagnosis._tariff import Tariff
 from multiform.diagnosis._trees import Node, eg2_tree, streed_tree, walk
 
@@ -115,7 +115,7 @@ def _at_its_level(contest: Contest, order: tuple[int, ...]) -> Outcome:
 
 
 def _cheapest_first(contest: Contest) -> Outcome:
-    return _at_its_level(contest, completed(contest.planning.tariff, (), contest.planning.tariff.known))
+    return _at_its_level(contest, cheapest_first(contest.planning.tariff, contest.planning.tariff.known))
 
 
 def _random_order(contest: Contest) -> Outcome:
@@ -136,18 +136,7 @@ def _random_order(contest: Contest) -> Outcome:
 
 def _information_per_cost(contest: Contest) -> Outcome:
     """Forward: the test that lowers the log loss most for its price, given those before it."""
-    planning, tariff = contest.planning, contest.planning.tariff
-    held, order = tariff.known, []  # type: int, list[int]
-    now = planning.judge.log_loss(held)
-    while held != tariff.everything:
-        tests = tariff.next_tests(held)
-        planning.judge.learn([held | 1 << t for t in tests])
-        gains = {t: now - planning.judge.log_loss(held | 1 << t) for t in tests}
-        best = max(tests, key=lambda t: gains[t] / max(tariff.price(t, held), 1e-9))
-        order.append(best)
-        now -= gains[best]
-        held |= 1 << best
-    return _at_its_level(contest, tuple(order))
+    return _at_its_level(contest, contest.planning.information.order)
 
 
 def _best_static_set(contest: Contest) -> Outcome:

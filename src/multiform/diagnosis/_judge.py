@@ -112,6 +112,10 @@ class Judge(OnlyFields):
     def _held_out(self) -> dict[int, Opinion]:
         return {}
 
+    @cached_property
+    def _log_losses(self) -> dict[int, float]:
+        return {}
+
     def kept(self, sets: Sequence[int]) -> Judge:
         """A copy that holds what is known of these sets only."""
         self.learn(sets)
@@ -172,9 +176,12 @@ class Judge(OnlyFields):
         return np.asarray(self._unseen.answer[place], dtype=np.int64)
 
     def log_loss(self, tests: int) -> float:
-        """Of the calibrated chances on a set, over unseen patients."""
-        chances, target = self.unseen(tests).chances, self.models.records.target
-        return float(-np.log(np.maximum(chances[np.arange(len(target)), target], 1e-12)).mean())
+        """Of the calibrated chances on a set, over unseen patients; remembered."""
+        if tests not in self._log_losses:
+            chances, target = self.unseen(tests).chances, self.models.records.target
+            own = chances[np.arange(len(target)), target]
+            self._log_losses[tests] = float(-np.log(np.maximum(own, 1e-12)).mean())
+        return self._log_losses[tests]
 
     def _remembered(self, sets: Sequence[int]) -> npt.NDArray[np.int64]:
         """Where the table holds each set; what is new is learnt, all of it together."""
@@ -186,7 +193,7 @@ class Judge(OnlyFields):
                 self.models.fit_altered([one for one in new if self._needs_claims(one)])
             for one in new:
                 opinion = self.unseen(one)
-                self._unseen.append(one, opinion.doubt, opinion.answer)
+                self._unseen.append(one, opinion, self._regret(one, opinion.chances))
         return np.fromiter((place[one] for one in sets), dtype=np.int64, count=len(sets))
 
     def _needs_claims(self, tests: int) -> bool:
@@ -213,6 +220,14 @@ class Judge(OnlyFields):
         # Single precision, here and in the table: who stops must not depend on who asks.
         return Opinion(answer, chances, doubt.astype(np.float32).astype(np.float64))
 
+    def _regret(self, tests: int, chances: Doubles) -> Doubles:
+        return np.zeros(len(chances)) if tests == self.everything else self._trust(tests).regret(chances)
+
+    def regrets(self, sets: Sets) -> Floats:
+        """What the training patients are expected to forgo by stopping on each set, whatever the rule: (n_sets, n)."""
+        places = self._remembered(sets.tolist())  # first, as it may make the table grow
+        return np.asarray(self._unseen.regret[places])
+
     def stopped(self, level: float) -> Stopped:
         """Who of the training patients stops on each set, as the search asks."""
 
@@ -224,20 +239,22 @@ class Judge(OnlyFields):
 
 
 class _UnseenTable:
-    """Doubts and answers, a row a set, and who stops at the levels that were asked for."""
+    """Doubts, regrets and answers, a row a set, and who stops at the levels that were asked for."""
 
     def __init__(self, n: int) -> None:
         self.place: dict[int, int] = {}
         self.doubt = np.empty((256, n), dtype=np.float32)
+        self.regret = np.empty((256, n), dtype=np.float32)
         self.answer = np.empty((256, n), dtype=np.int16)
         self._stopped: dict[float, Words] = {}
 
-    def append(self, tests: int, doubt: Doubles, answer: npt.NDArray[np.int64]) -> None:
+    def append(self, tests: int, opinion: Opinion, regret: Doubles) -> None:
         row = len(self.place)
         if row == len(self.doubt):
             self.doubt = np.concatenate([self.doubt, np.empty_like(self.doubt)])
+            self.regret = np.concatenate([self.regret, np.empty_like(self.regret)])
             self.answer = np.concatenate([self.answer, np.empty_like(self.answer)])
-        self.doubt[row], self.answer[row] = doubt, answer
+        self.doubt[row], self.regret[row], self.answer[row] = opinion.doubt, regret, opinion.answer
         self.place[tests] = row
 
     def stopped(self, level: float) -> Words:

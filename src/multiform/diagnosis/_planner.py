@@ -106,6 +106,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The accuracy to keep. None means that of full evidence, cross-fitted.
     tolerance : float, default=0.005
         How much accuracy the plan may be estimated to lose against theta, one standard error included.
+    error_price : float, default=10.0
+        What an answer that full evidence would have corrected is worth to the search for an order, in full panels. At
+        0 the order is the cheapest one at its level; above, one that costs a little more may be taken if those who stop
+        have less to regret, and the level can be less careful for it.
     beta : float or sequence of float in (0, 1), default=(0.05, 0.1, 0.15, 0.2, 0.3)
         Weights of a class that is held back: the levels that ``stop="loyalty"`` chooses from. Every beta trains a model
         for each class beside the nominal one; with an exact search, give one.
@@ -137,7 +141,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     panel_cost_ : float
         What all evidence costs.
     certificate_ : Certificate
-        Whether the order is proven optimal on the estimate, or the gap.
+        Whether the order is proven optimal on the estimate (cost and `error_price`), or the gap.
     frontier_ : list of FrontierPoint
         Cross-fitted cost and loss at every level that was considered.
     traffic_ : list of lists
@@ -193,6 +197,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "level": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "theta": [Interval(Real, 0, 1, closed="both"), None],
         "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "error_price": [Interval(Real, 0, None, closed="left")],
         "beta": [Real, "array-like"],
         "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
         "beam_width": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -216,6 +221,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         level: float | str = "auto",
         theta: float | None = None,
         tolerance: float = 0.005,
+        error_price: float = 10.0,
         beta: Any = (0.05, 0.1, 0.15, 0.2, 0.3),
         cv: int | str = "auto",
         beam_width: int | str = "auto",
@@ -235,6 +241,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.level = level
         self.theta = theta
         self.tolerance = tolerance
+        self.error_price = error_price
         self.beta = beta
         self.cv = cv
         self.beam_width = beam_width
@@ -301,7 +308,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rule = ("calibrated" if len(target) < FEW_PATIENTS else "regret") if self.stop == "auto" else self.stop
         judge = Judge.learnt(models, rule, tariff.everything, [*some, tariff.everything])
         width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
-        planning = Planning(tariff, judge, self.policy, width, float(self.time_limit), thorough=exact)
+        limit, price = float(self.time_limit), float(self.error_price)
+        planning = Planning(tariff, judge, self.policy, width, limit, price, thorough=exact)
         full_accuracy = float((judge.unseen_answer(tariff.everything) == target).mean())
         theta = full_accuracy if self.theta is None else float(self.theta)
         frontier, level = self._choose_level(planning, theta, full_accuracy)

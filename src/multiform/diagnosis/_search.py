@@ -7,12 +7,17 @@ the sets ``S_k = {t_1 .. t_k}``, who stopped stays stopped, so the patients aliv
 
 and the expected cost is ``sum_k price(t_k | S_{k-1}) |A_{k-1}| / n``. Patients are bits of 64-bit words.
 
-The exact search is label setting over evidence sets, layer by layer. A label is a way to reach a set: its cost so far
-and who is alive. At the same set, a label is dominated by one that costs no more and leaves no other patient alive, for
-every continuation is then no cheaper. A label is also dropped if a lower bound on what it must still cost takes it past
-the best order known. Two bounds hold, and the larger one counts:
+Of two orders that cost the same, the better one lets people stop where they have less to regret. So whoever stops on S
+may be charged ``forgone[S, i]``, what the accuracy that i gives up there is worth, and an order is judged by
 
-    sum_{i in A} h_i(S),  h_i(S) = 0 if i stops on S, else min_t price(t | S) + h_i(S + t)
+    (sum_k price(t_k | S_{k-1}) |A_{k-1}|  +  sum_k sum_{i in A_{k-1} - A_k} forgone[S_k, i]) / n.
+
+The exact search is label setting over evidence sets, layer by layer. A label is a way to reach a set: its cost so far
+(with what was forgone) and who is alive. At the same set, a label is dominated by one that costs no more and leaves no
+other patient alive, for every continuation is then no cheaper. A label is also dropped if a lower bound on what it must
+still cost takes it past the best order known. Two bounds hold, and the larger one counts:
+
+    sum_{i in A} h_i(S),  h_i(S) = forgone[S, i] if i stops on S, else min_t price(t | S) + h_i(S + t)
 
 (each patient an order of its own), and, N(S) being those whom no subset of S stops,
 
@@ -37,8 +42,10 @@ __all__ = ["Certificate", "SearchResult", "beam_order", "exact_order", "order_co
 
 Sets = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Stopped = Callable[[Sets], Words]  # who stops on each of these sets: shape (n_sets, n_words)
+Forgone = Callable[[Sets], Floats]  # what each patient gives up by stopping on each of these sets: (n_sets, n_patients)
 
 EXACT_UP_TO = 16  # tests: 65,536 evidence sets
 SLACK = 1e-9  # costs this close, relative to the panel, are equal
@@ -55,7 +62,7 @@ class Certificate:
     optimal : bool
         Whether no order is cheaper, proven.
     cost : float
-        Expected cost of the order found.
+        Expected cost of the order found, with what is forgone under it where the search was charged for that.
     lower_bound : float
         No order costs less; 0 when nothing was proven.
     n_labels : int
@@ -144,6 +151,7 @@ def beam_order(
     width: int,
     promising: Callable[[Sets], npt.NDArray[np.bool_]] | None = None,
     few: int = 0,
+    forgone: Forgone | None = None,
 ) -> SearchResult:
     """A good order for the patients of `alive`: the `width` most promising labels of each layer go on.
 
@@ -157,15 +165,20 @@ def beam_order(
         For sets of shape (L,), which tests to consider next: boolean, shape (L, n_tests).
     few : int, default=0
         So many patients are not worth a search: when no more are alive, they take all remaining tests.
+    forgone : callable, optional
+        What those who stop are charged.
     """
     n = max(1, int(popcount(alive)))
     held = np.array([start], dtype=np.int64)
-    alive = (alive & ~stopped(held)[0])[None, :]
-    cost, orders = np.zeros(1), np.empty((1, 0), dtype=np.int64)
+    cost, orders = _given_up(forgone, held, alive & stopped(held)), np.empty((1, 0), dtype=np.int64)
+    alive = alive & ~stopped(held)
     best_cost, best_order, n_labels = np.inf, (), 1  # type: float, tuple[int, ...], int
     while True:
         counts = popcount(alive)
-        finished = counts <= few
+        prices = tariff.price_table(held)
+        if promising is not None:
+            prices = np.where(promising(held), prices, np.inf)
+        finished = (counts <= few) | ~np.isfinite(prices).any(axis=1)  # nobody to search for, or nowhere to go
         if finished.any():
             cost = np.where(finished, cost + counts * remaining_price(tariff, held), cost)
             first = np.flatnonzero(finished)[np.argmin(cost[finished])]
@@ -173,15 +186,15 @@ def beam_order(
                 best_cost, best_order = float(cost[first]), tuple(int(t) for t in orders[first])
         going = ~finished & (cost < best_cost)
         held, alive, cost, orders, counts = held[going], alive[going], cost[going], orders[going], counts[going]
+        prices = prices[going]
         if not len(held):
             break
-        prices = tariff.price_table(held)
-        if promising is not None:
-            prices = np.where(promising(held), prices, np.inf)
         parent, test = np.nonzero(np.isfinite(prices))
         new_held = held[parent] | np.left_shift(np.int64(1), test)
+        stops = stopped(new_held)
         new_cost = cost[parent] + prices[parent, test] * counts[parent]
-        new_alive = alive[parent] & ~stopped(new_held)
+        new_cost += _given_up(forgone, new_held, alive[parent] & stops)
+        new_alive = alive[parent] & ~stops
         n_labels += len(parent)
         ahead = popcount(new_alive) * remaining_price(tariff, new_held)
         kept = np.unique(
@@ -190,6 +203,17 @@ def beam_order(
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
         orders = np.column_stack([orders[parent[kept]], test[kept]])
     return SearchResult(best_order, Certificate(False, best_cost / n, 0.0, n_labels))
+
+
+def _given_up(forgone: Forgone | None, held: Sets, leaving: Words) -> Doubles:
+    """What those of each label who stop on its set give up, summed over them."""
+    total = np.zeros(len(held))
+    if forgone is not None:
+        for begin in range(0, len(held), AT_ONCE):
+            part = slice(begin, begin + AT_ONCE)
+            table = forgone(held[part])
+            total[part] = np.einsum("li,li->l", table, unpack(leaving[part], table.shape[1]), dtype=np.float64)
+    return total
 
 
 def _best_labels(held: Sets, judged: Doubles, width: int) -> npt.NDArray[np.intp]:
@@ -204,7 +228,13 @@ def _best_labels(held: Sets, judged: Doubles, width: int) -> npt.NDArray[np.intp
 
 
 def exact_order(
-    tariff: Tariff, stopped: Words, alive: Words, start: int, incumbent: SearchResult, time_limit: float = np.inf
+    tariff: Tariff,
+    stopped: Words,
+    alive: Words,
+    start: int,
+    incumbent: SearchResult,
+    time_limit: float = np.inf,
+    forgone: Floats | None = None,
 ) -> SearchResult:
     """The cheapest order for the patients of `alive`, proven; or the gap that is left at the time limit.
 
@@ -216,15 +246,18 @@ def exact_order(
         An order to beat.
     time_limit : float
         Seconds.
+    forgone : array, shape (2 ** n_tests, n_patients), optional
+        What those who stop are charged.
     """
     deadline = time.monotonic() + time_limit
     n = max(1, int(popcount(alive)))
     slack = SLACK * max(tariff.panel_cost, 1e-300) * n
-    bounds = _Bounds(tariff, stopped, alive, start)
+    charged = None if forgone is None else forgone.__getitem__
+    bounds = _Bounds(tariff, stopped, alive, start, forgone)
     upper, best = incumbent.certificate.cost * n, incumbent.order
     held = np.array([start], dtype=np.int64)
-    alive = (alive & ~stopped[start])[None, :]
-    cost = np.zeros(1)
+    cost = _given_up(charged, held, alive & stopped[held])
+    alive = alive & ~stopped[held]
     history: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []  # parent label and test, a layer each
     n_labels, lower = 1, 0.0
     while len(held):
@@ -233,6 +266,7 @@ def exact_order(
         parent, test = np.nonzero(np.isfinite(prices))
         new_held = held[parent] | np.left_shift(np.int64(1), test)
         new_cost = cost[parent] + prices[parent, test] * counts[parent]
+        new_cost += _given_up(charged, new_held, alive[parent] & stopped[new_held])
         new_alive = alive[parent] & ~stopped[new_held]
         n_labels += len(parent)
         done = popcount(new_alive) == 0
@@ -292,7 +326,7 @@ def _front(group: npt.NDArray[np.intp], alive: Words) -> npt.NDArray[np.intp]:
 class _Bounds:
     """Lower bounds on what the patients alive at a set must still pay."""
 
-    def __init__(self, tariff: Tariff, stopped: Words, alive: Words, start: int) -> None:
+    def __init__(self, tariff: Tariff, stopped: Words, alive: Words, start: int, forgone: Floats | None) -> None:
         n_tests, n_patients = len(tariff), 64 * stopped.shape[1]
         sets = np.arange(1 << n_tests, dtype=np.int64)
         prices = tariff.price_table(sets)
@@ -320,7 +354,10 @@ class _Bounds:
                 own = (price[:, None] + self.own[after]).astype(np.float32) * np.float32(1 - 1e-6)
                 cheapest[open_] = np.minimum(cheapest[open_], own)
                 together[open_] = np.minimum(together[open_], price * counts[at[open_]] + self.one_order[after])
-            self.own[at] = np.where(stops, 0, cheapest)
+            given_up = np.zeros(stops.shape, dtype=np.float32)  # at the end of the last word there is nobody
+            if forgone is not None:
+                given_up[:, : forgone.shape[1]] = forgone[at]
+            self.own[at] = np.where(stops, given_up, cheapest)
             self.one_order[at] = np.where(np.isfinite(together), together, 0)
 
     def own_orders(self, held: Sets, alive: Words) -> Doubles:

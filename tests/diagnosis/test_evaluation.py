@@ -1,5 +1,7 @@
 """Nested figures against a loop by hand; rivals and trees; the pictures."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -60,6 +62,27 @@ def test_the_frontier_goes_from_careful_to_careless(evaluation):
     costs = [row.cost for row in evaluation.frontier]
     assert costs[0] > costs[-1]
     assert evaluation.frontier[0].name == "level 0.001"
+
+
+def test_orders_without_a_search_have_frontiers_too(evaluation):
+    assert set(evaluation.rival_frontiers) == {"cheapest first", "information per cost"}
+    for name, rows in evaluation.rival_frontiers.items():
+        assert [row.name for row in rows] == [f"{name}, {own.name}" for own in evaluation.frontier]
+        assert evaluation.cost_at(-1.0, name) == min(row.cost_share for row in rows)
+
+
+def test_the_cost_at_an_accuracy_is_read_between_two_levels(evaluation):
+    def row(share, change):
+        return replace(evaluation.plan, cost_share=share, change=change)
+
+    found = replace(evaluation, frontier=(row(0.6, -0.01), row(0.2, -0.05), row(0.4, -0.06)))
+    assert found.cost_at(-0.07) == 0.2
+    assert found.cost_at(-0.05) == 0.2
+    assert found.cost_at(-0.03) == pytest.approx(0.5)  # between 40 % and 60 %: who pays more keeps no less
+    assert found.cost_at(-0.01) == pytest.approx(0.6)
+    assert found.cost_at(-0.0025) == pytest.approx(0.9)  # a mixture with the full panel
+    assert found.cost_at(0.0) == 1
+    assert np.isnan(found.cost_at(0.01))  # nothing is better than full evidence here
 
 
 def test_repeats_count_a_patient_once(data, planner):

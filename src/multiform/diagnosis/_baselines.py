@@ -21,7 +21,7 @@ from multiform.diagnosis._policy import Planning, cheapest_first
 from multiform.diagnosis._tariff import Tariff
 from multiform.diagnosis._trees import Node, eg2_tree, streed_tree, walk
 
-__all__ = ["BASELINES", "Contest", "Outcome", "baseline", "followed"]
+__all__ = ["BASELINES", "ORDERS", "Contest", "Outcome", "baseline", "followed", "followed_order"]
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
@@ -106,16 +106,17 @@ def followed(contest: Contest, planning: Planning, plan: Plan, level: float) -> 
     return Outcome(course.cost, course.answer)
 
 
+def followed_order(contest: Contest, order: tuple[int, ...], level: float) -> Outcome:
+    planning = contest.planning
+    plan = Plan.of_order(order, planning.tariff.known, planning.judge.models.records.n_classes)
+    return followed(contest, planning, plan, level)
+
+
 def _at_its_level(contest: Contest, order: tuple[int, ...]) -> Outcome:
     """An order with the level that a plan would have got for it: the cheapest whose guarded loss is allowed."""
     planning, allowed = contest.planning, contest.allowed_loss
     point = chosen_level(considered(planning, allowed, lambda level: order_point(planning, level, order)), allowed)
-    plan = Plan.of_order(order, planning.tariff.known, planning.judge.models.records.n_classes)
-    return followed(contest, planning, plan, NOBODY_STOPS if point is None else point.level)
-
-
-def _cheapest_first(contest: Contest) -> Outcome:
-    return _at_its_level(contest, cheapest_first(contest.planning.tariff, contest.planning.tariff.known))
+    return followed_order(contest, order, NOBODY_STOPS if point is None else point.level)
 
 
 def _random_order(contest: Contest) -> Outcome:
@@ -132,11 +133,6 @@ def _random_order(contest: Contest) -> Outcome:
     which = np.arange(len(contest.rows)) % RANDOM_ORDERS
     cost = np.choose(which, [one.cost for one in outcomes])
     return Outcome(cost, np.choose(which, [one.answer for one in outcomes]))
-
-
-def _information_per_cost(contest: Contest) -> Outcome:
-    """Forward: the test that lowers the log loss most for its price, given those before it."""
-    return _at_its_level(contest, contest.planning.information.order)
 
 
 def _best_static_set(contest: Contest) -> Outcome:
@@ -216,15 +212,22 @@ def _entropy(chances: Doubles) -> Doubles:
     return np.asarray(-xlogy(chances, chances).sum(axis=1))
 
 
+# Orders that need no search: always the cheapest test that is left, or the one that lowers the log loss most for its
+# price, given those before it.
+ORDERS: dict[str, Callable[[Planning], tuple[int, ...]]] = {
+    "cheapest first": lambda planning: cheapest_first(planning.tariff, planning.tariff.known),
+    "information per cost": lambda planning: planning.information.order,
+}
+
 _METHODS: dict[str, Callable[[Contest], Outcome | None]] = {
     "full panel": _full_panel,
     "fixed order": lambda contest: _planned(contest, replace(contest.planning, policy="fixed")),
     "adaptive policy": lambda contest: _planned(contest, replace(contest.planning, policy="adaptive")),
     "regret stop": lambda contest: _under(contest, "regret"),
     "calibrated stop": lambda contest: _under(contest, "calibrated"),
-    "cheapest first": _cheapest_first,
+    "cheapest first": lambda contest: _at_its_level(contest, ORDERS["cheapest first"](contest.planning)),
     "random order": _random_order,
-    "information per cost": _information_per_cost,
+    "information per cost": lambda contest: _at_its_level(contest, ORDERS["information per cost"](contest.planning)),
     "best static set": _best_static_set,
     "greedy information": _greedy_information,
     "EG2 tree": lambda contest: _tree(contest, eg2_tree),

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from multiform.diagnosis._baselines import BASELINES, Contest, Outcome, baseline, followed
+from multiform.diagnosis._baselines import BASELINES, ORDERS, Contest, Outcome, baseline, followed, followed_order
 from multiform.diagnosis._encoding import columns_of
 from multiform.diagnosis._level import FrontierPoint, level_ladder
 from multiform.diagnosis._trees import questions
@@ -73,6 +73,8 @@ class Evaluation:
     n_patients, n_folds, n_repeats : int
     orders : tuple of tuple of str
         The order of each plan that was made.
+    rival_frontiers : dict of str to tuple of EvaluationRow
+        Of the baselines that are an order and nothing else: the same at every level, named after it.
     """
 
     plan: EvaluationRow
@@ -85,6 +87,35 @@ class Evaluation:
     n_folds: int
     n_repeats: int
     orders: tuple[tuple[str, ...], ...]
+    rival_frontiers: dict[str, tuple[EvaluationRow, ...]]
+
+    def cost_at(self, change: float, rival: str | None = None) -> float:
+        """The share of the full panel that a frontier pays for a change of accuracy, to compare like with like.
+
+        Parameters
+        ----------
+        change : float
+            Against full evidence: -0.005 is half a point less.
+        rival : str or None, default=None
+            A name of `rival_frontiers`; None means the planner itself.
+
+        Returns
+        -------
+        cost_share : float
+            Of the cheapest mixture of two neighbouring levels that keeps so much; 1 where only the full panel does, NaN
+            where nothing does.
+        """
+        rows = self.frontier if rival is None else self.rival_frontiers[rival]
+        points = sorted((row.cost_share, row.change) for row in rows)
+        shares = np.array([0.0, *(share for share, _ in points), 1.0])
+        kept = np.maximum.accumulate([-np.inf, *(kept for _, kept in points), 0.0])
+        if kept[-1] < change:
+            return float("nan")
+        place = int(np.argmax(kept >= change))  # the first that keeps so much
+        below, above = kept[place - 1], kept[place]
+        if np.isinf(below) or above == below:
+            return float(shares[place])
+        return float(shares[place] - (shares[place] - shares[place - 1]) * (above - change) / (above - below))
 
     def __str__(self) -> str:
         lines = [
@@ -160,7 +191,7 @@ def evaluate(
     return Evaluation(
         rows["plan"],
         tuple(rows[name] for name in names if name in rows),
-        tuple(row for name, row in rows.items() if name.startswith("level ")),
+        _levels_of(rows, "level "),
         float(np.mean([fold.theta for fold in folds])),
         rows["full evidence"].accuracy,
         panel,
@@ -168,7 +199,12 @@ def evaluate(
         cv,
         repeats,
         tuple(fold.order for fold in folds),
+        {name: found for name in names if (found := _levels_of(rows, f"{name}, level "))},
     )
+
+
+def _levels_of(rows: dict[str, EvaluationRow], prefix: str) -> tuple[EvaluationRow, ...]:
+    return tuple(row for name, row in rows.items() if name.startswith(prefix))
 
 
 @dataclass(frozen=True)
@@ -210,6 +246,8 @@ def _one_fold(
         for level in level_ladder(planning.judge.rule, planning.judge.models.settings.betas):
             plan, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
             outcomes[f"level {level:g}"] = followed(contest, planning, plan, level)
+            for name in [one for one in names if one in ORDERS]:
+                outcomes[f"{name}, level {level:g}"] = followed_order(contest, ORDERS[name](planning), level)
     order = tuple(tariff.tests[t] for t in made.plan.order)
     return _Fold(outcomes, target, answer == target, made.theta, order, tariff.panel_cost, made.frontier)
 

@@ -11,8 +11,11 @@
 //                  the slope of the loss by the noise energy; sums are in single precision
 #pragma once
 
+#include <memory>
+#include <mutex>
 #include <vector>
 
+#include "aligned.hpp"
 #include "problem.hpp"
 #include "random.hpp"
 
@@ -24,11 +27,59 @@ struct CpmSettings {
     int64_t max_entries;  // 0: all
     int64_t ramp;         // the first sweeps use 1/ramp, 2/ramp, ... of max_entries
     float grow, shrink, smallest, largest, largest_offset;
+
+    bool operator==(const CpmSettings&) const = default;
+};
+
+// The samples that one separator can affect in a sweep, in columns: own class first, then the others, each padded to
+// whole blocks of lanes.
+struct ClassSamples {
+    std::vector<int32_t> own, other;                    // places among the sweep's samples
+    std::vector<float> own_residuals, other_residuals;  // of A_k as the sweep begins: (own or other, q)
+    AlignedVector<float> columns;                       // column_stride values each; as bytes when X has bytes
+    AlignedVector<uint8_t> bytes;
+    std::vector<int32_t> block_list;  // per column, the blocks with a value that is not 0
+    std::vector<int64_t> block_start;
+    int64_t own_lanes = 0, n_lanes = 0, column_stride = 0;
+};
+
+// What a sweep begins with: the samples looked at, and those of them that it keeps. The weights of samples and classes
+// do not enter, so members that begin alike share their first.
+struct CpmSweep {
+    std::vector<int32_t> looked;
+    std::vector<float> looked_loss;  // sum over j != y of max(alpha, f_y / f_j)
+    std::vector<uint8_t> looked_active;
+    std::vector<int32_t> samples;  // kept
+    std::vector<float> f;          // (samples, m); infinity where a pair was left out
+    std::vector<ClassSamples> classes;
+    std::vector<int64_t> by_size;  // classes with many samples first
+    Random random{0};              // as choosing has left it
+    std::vector<float> by_feature;
+    AlignedVector<float> tile_x, tile_z, tile_f;  // scratch of choosing
+};
+
+// A sweep that is over leaves its memory to the next one, of whichever member.
+class SweepPool : public std::enable_shared_from_this<SweepPool> {
+   public:
+    std::shared_ptr<CpmSweep> take();
+
+   private:
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<CpmSweep>> free_;
+};
+
+// The first sweep of members that begin alike; the first of them to need it chooses it.
+struct FirstSweep {
+    std::mutex mutex;
+    std::shared_ptr<const CpmSweep> sweep;
 };
 
 class CpmMember {
    public:
     CpmMember(const Problem& problem, const Member& member, const CpmSettings& settings, float* steps);
+
+    // Members of one batch share memory, and those that begin alike their first sweep.
+    static void share(const std::vector<CpmMember*>& members);
 
     // One sweep over all coordinates, or the part of it until `deadline`; true when the sweep is over.
     bool sweep(Team& team, double deadline);
@@ -40,37 +91,36 @@ class CpmMember {
     int64_t accepted() const { return accepted_; }
 
    private:
-    // The samples that one separator can affect, in columns.
-    struct ClassSet {
-        std::vector<int32_t> own, other;  // places in kept_
-        std::vector<float> columns;
-        std::vector<uint8_t> bytes;
-        std::vector<int32_t> block_list;
-        std::vector<int64_t> block_start;
-        std::vector<float> residual, rest, loss, trial, own_slope, weight, inverse_rival, scaled_target, floor, f;
-        int64_t own_lanes = 0, n_lanes = 0;
+    // Of one thread, while it moves a row: what the kernel reads and writes, a value per lane.
+    struct RowScratch {
+        AlignedVector<float> residual, rest, loss, trial, own_slope, weight, inverse_rival, scaled_target, floor;
+    };
+    struct Counts {
         int64_t tried = 0, accepted = 0, looked = 0;
     };
 
+    bool begins_like(const CpmMember& other) const;
     void begin_sweep(Team& team);
-    void lay_out(ClassSet& set);
-    void move_row(int64_t k, int64_t r);
+    std::shared_ptr<const CpmSweep> choose(Team& team);
+    void lay_out(const CpmSweep& sweep, ClassSamples& set) const;
+    void move_row(int64_t k, int64_t r, RowScratch& scratch);
     void publish(int64_t k);
-    float weight(int64_t place) const;
+    float weight(int32_t sample) const;
 
     Problem problem_;
     Member member_;
     CpmSettings settings_;
     float* steps_;
     Random random_;
-    std::vector<int32_t> eligible_, order_;
+    std::shared_ptr<SweepPool> pool_;
+    std::shared_ptr<FirstSweep> first_;  // null once it is taken, or when nobody else begins alike
+    std::vector<int32_t> eligible_;
     std::vector<uint8_t> active_;
-    std::vector<int32_t> kept_;  // the samples of this sweep
-    std::vector<float> f_;       // (kept, m); infinity where a pair was left out
-    std::vector<float> energy_;
-    std::vector<ClassSet> sets_;
-    std::vector<int64_t> by_size_;
-    std::vector<float> by_feature_, tile_x_, tile_z_, tile_f_;
+    std::shared_ptr<const CpmSweep> sweep_;    // while one is under way
+    std::vector<float> f_;                     // (samples of the sweep, m), as of the last exchange
+    std::vector<AlignedVector<float>> new_f_;  // of each class's lanes, until the exchange
+    std::vector<Counts> counts_;               // per class
+    std::vector<RowScratch> scratch_;          // per thread
     int64_t sweeps_ = 0, next_row_ = -1, tried_ = 0, accepted_ = 0, looked_ = 0;
     std::vector<double> losses_;
 };

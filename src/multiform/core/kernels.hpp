@@ -92,8 +92,9 @@ struct AdamSlice {
 // One row of A_k (and its offset) against the samples that this class can affect; see cpm.cpp.
 struct CpmRow {
     int64_t n_features;
-    bool bytes;                  // columns are raw uint8 rather than float32
-    const void* columns;         // column-major, n_lanes values a column; own-class samples first
+    bool bytes;           // columns are raw uint8 rather than float32
+    const void* columns;  // column-major; own-class samples first
+    int64_t column_stride;
     int64_t n_lanes;             // samples, padded to a multiple of 16
     int64_t own_blocks;          // the first own_blocks blocks of 16 hold the own class
     const float* center;         // applied to uint8 columns
@@ -135,7 +136,6 @@ struct Kernels {
     // residuals (n_rows, m * q), their rows `stride` apart -> out (n_rows, m)
     void (*member_values)(const float* residuals, int64_t stride, int64_t n_rows, int64_t n_classes,
                           int64_t n_components, float* out);
-    void (*cpm_residual)(CpmRow&);
     void (*cpm_row)(CpmRow&);
     // Adds the rows first..last to sum, or with a mean their squared deviations from it; dense rows only.
     void (*moments)(const Rows&, int64_t first, int64_t last, const double* mean, double* sum, float* least,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -249,7 +250,7 @@ struct Column {
     float center, unit;
 
     Column(const CpmRow& row, int64_t c)
-        : values(static_cast<const Value*>(row.columns) + c * row.n_lanes),
+        : values(static_cast<const Value*>(row.columns) + c * row.column_stride),
           blocks(row.block_list + row.block_start[c]),
           n_blocks(row.block_start[c + 1] - row.block_start[c]),
           center(0.0f),
@@ -260,21 +261,6 @@ struct Column {
         unit = c == row.n_features ? -1.0f : row.inverse_scale[source];
     }
 };
-
-// R_r = A_k[r, :] x - b_k[r]
-template <typename Value>
-static void row_residual(CpmRow& row) {
-    float* __restrict residual = row.residual;
-    std::memset(residual, 0, static_cast<size_t>(row.n_lanes) * sizeof(float));
-    for (int64_t c = 0; c <= row.n_features; ++c) {
-        const Column<Value> column(row, c);
-        const Lanes weight = splat(row.weights[c] * column.unit), center = splat(column.center);
-        for (int64_t b = 0; b < column.n_blocks; ++b) {
-            const int64_t at = column.blocks[b] * kLanes;
-            store(residual + at, load(residual + at) + weight * (load(column.values + at) - center));
-        }
-    }
-}
 
 // Moving A_k[r, c] by d moves R_r by d x_c and so f_k = rest + R_r^2; nothing else changes.
 //   other classes:            max(w alpha, w f_y / f_k)
@@ -382,8 +368,11 @@ static void move_row(CpmRow& row) {
             row.looked += column.n_blocks * kLanes;
             if (change < 0) {
                 ++row.accepted;
-                pass.accept(0, n_own, !frozen);
-                pass.accept(n_own, column.n_blocks, true);
+                // Where the column has no block of zeros, every loss is new.
+                const bool all = column.n_blocks * kLanes == row.n_lanes;
+                if (all) std::swap(row.loss, row.trial);
+                pass.accept(0, n_own, !frozen && !all);
+                pass.accept(n_own, column.n_blocks, !all);
                 row.weights[c] += d;
                 const float limit = c == row.n_features ? row.largest_offset : row.largest;
                 row.steps[c] = std::copysign(std::min(std::abs(d) * row.grow, limit), d);
@@ -394,8 +383,6 @@ static void move_row(CpmRow& row) {
     }
 }
 
-static void cpm_residual(CpmRow& row) { row.bytes ? row_residual<uint8_t>(row) : row_residual<float>(row); }
-
 static void cpm_row(CpmRow& row) { row.bytes ? move_row<uint8_t>(row) : move_row<float>(row); }
 
 }  // namespace multiform::MULTIFORM_ISA
@@ -403,6 +390,6 @@ static void cpm_row(CpmRow& row) { row.bytes ? move_row<uint8_t>(row) : move_row
 namespace multiform {
 const Kernels MULTIFORM_TABLE = {MULTIFORM_NAME,          MULTIFORM_ISA::gather,        MULTIFORM_ISA::residuals,
                                  MULTIFORM_ISA::gradient, MULTIFORM_ISA::add,           MULTIFORM_ISA::ratio_loss,
-                                 MULTIFORM_ISA::adam,     MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_residual,
-                                 MULTIFORM_ISA::cpm_row,  MULTIFORM_ISA::moments};
+                                 MULTIFORM_ISA::adam,     MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_row,
+                                 MULTIFORM_ISA::moments};
 }  // namespace multiform

@@ -344,6 +344,9 @@ NB_MODULE(_core, module) {
     module.def(
         "sweep_cpm",
         [](std::vector<HeldCpm*> members, int n_threads, int64_t until, double seconds) {
+            std::vector<CpmMember*> batch;
+            for (const HeldCpm* held : members) batch.push_back(held->solver.get());
+            CpmMember::share(batch);
             run_batch(members, n_threads, seconds, [until](CpmMember& member, Team& team, double deadline) {
                 while (member.sweeps() < until && member.sweep(team, deadline) && seconds_now() < deadline) {
                 }

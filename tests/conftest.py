@@ -19,6 +19,14 @@ def pytest_configure(config):
         settings.load_profile("same" if "not slow" in config.getoption("markexpr") else "search")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def every_thread_works():
+    """Also on small problems, which would do without: what threads must not change is tested on those."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("multiform.runtime.WORTH_A_THREAD", 1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def digits():
     """600 digits as (X, y), 64 features from 0 to 16, ten classes."""

@@ -14,9 +14,10 @@ from typing import Any
 
 import joblib
 
-__all__ = ["effective_threads", "kernel_name", "sgemm", "single_threaded_blas"]
+__all__ = ["effective_threads", "kernel_name", "sgemm", "single_threaded_blas", "threads_worth_waiting_for"]
 
 KERNELS = ("auto", "reference", "portable", "avx2", "avx512")
+WORTH_A_THREAD = 1_000_000
 
 
 def kernel_name() -> str:
@@ -40,6 +41,18 @@ def effective_threads(n_jobs: int | None) -> int:
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     cores = int(joblib.cpu_count())
     return max(1, min(cores, int(limit))) if limit.isdigit() else cores
+
+
+def threads_worth_waiting_for(n_threads: int, multiplications: float) -> int:
+    """At most one thread more than WORTH_A_THREAD goes into the multiplications until they wait for each other.
+
+    To wake a thread and to wait for it takes some microseconds; on two cores, a second one gains from about half a
+    million multiplications on.
+
+    >>> threads_worth_waiting_for(16, 300_000), threads_worth_waiting_for(16, 3e6), threads_worth_waiting_for(16, 1e9)
+    (1, 4, 16)
+    """
+    return min(n_threads, 1 + round(multiplications / WORTH_A_THREAD))
 
 
 @functools.cache

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from multiform import runtime
 from multiform.solvers import (
     AdamSolver,
     CpmSolver,
@@ -347,11 +348,13 @@ def _single(batch: ModelBatch, member: int) -> ModelBatch:
 
 @contextmanager
 def _forced(kernel: str) -> Iterator[None]:
-    before = os.environ.get("MULTIFORM_KERNEL")
-    os.environ["MULTIFORM_KERNEL"] = kernel
+    """These kernels, and all threads however small the problem is."""
+    before, worth = os.environ.get("MULTIFORM_KERNEL"), runtime.WORTH_A_THREAD
+    os.environ["MULTIFORM_KERNEL"], runtime.WORTH_A_THREAD = kernel, 1
     try:
         yield
     finally:
+        runtime.WORTH_A_THREAD = worth
         if before is None:
             del os.environ["MULTIFORM_KERNEL"]
         else:

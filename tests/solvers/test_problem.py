@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from multiform import _core
-from multiform.runtime import effective_threads, kernel_name, sgemm
+from multiform.runtime import effective_threads, kernel_name, sgemm, threads_worth_waiting_for
 from multiform.solvers import (
     AdamSolver,
     CpmSolver,
@@ -220,3 +220,13 @@ def test_a_slice_of_time_changes_nothing():
             calls += 1
         assert calls > 3
         np.testing.assert_array_equal(whole.weights[0], sliced.weights[0])
+
+
+def test_a_small_problem_wakes_few_threads(monkeypatch):
+    monkeypatch.setattr("multiform.runtime.WORTH_A_THREAD", 1_000_000)
+    assert [threads_worth_waiting_for(16, work) for work in (0, 4e5, 6e5, 2e6, 1e12)] == [1, 1, 2, 3, 16]
+    used, train = [], _core.train_adam
+    monkeypatch.setattr(_core, "train_adam", lambda members, n, *rest: (used.append(n), train(members, n, *rest)))
+    problem = sample_problem()
+    solve(problem, sample_batch(problem), AdamSolver(2), n_jobs=16)
+    assert set(used) == {3}  # its three members stand side by side

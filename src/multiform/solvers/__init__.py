@@ -22,7 +22,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multiform.runtime import effective_threads, kernel_name, sgemm, single_threaded_blas
+from multiform.runtime import (
+    effective_threads,
+    kernel_name,
+    sgemm,
+    single_threaded_blas,
+    threads_worth_waiting_for,
+)
 from multiform.solvers.adam import AdamSolver
 from multiform.solvers.cpm import CpmSolver
 from multiform.solvers.merging import merge
@@ -125,9 +131,7 @@ def member_values(
 
     rows = core_rows(X, center, scale)
     values = np.empty((rows.shape[0], weights.shape[0]), dtype=np.float32)
-    # A tiny problem is over before a second thread has started.
-    work = rows.shape[0] * weights.size
-    n_threads = 1 if work < 1_000_000 else effective_threads(n_jobs)
+    n_threads = threads_worth_waiting_for(effective_threads(n_jobs), rows.shape[0] * weights.size)
     with single_threaded_blas():
         _core.member_values(rows, np.ascontiguousarray(weights), columns, sgemm(), n_threads, values)
     return values

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform.runtime import kernel_name
+from multiform.runtime import kernel_name, threads_worth_waiting_for
 from multiform.solvers.placement import works_on_gpu
 from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem, TrainingState
 
@@ -83,7 +83,7 @@ class _AdamState:
     ) -> None:
         from multiform import _core
 
-        self._core, self._n_threads = _core, n_threads
+        self._core = _core
         settings: dict[str, Any] = asdict(solver)
         self.weights: list[Floats] = []
         self._members = []
@@ -111,6 +111,9 @@ class _AdamState:
                     **settings,
                 )
             )
+        # The threads wait for each other twice a step; members side by side do not.
+        a_step = 2 * min(solver.batch_size, len(problem.target)) * max(weights.size for weights in self.weights)
+        self._n_threads = min(n_threads, max(len(batch), threads_worth_waiting_for(n_threads, a_step)))
 
     @property
     def moments(self) -> list[Moments]:

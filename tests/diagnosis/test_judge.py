@@ -138,12 +138,28 @@ def test_doubts(judge):
 def test_a_held_out_patient_does_not_calibrate_its_own_doubt(judge):
     """The doubts of a fold come from a trust that was learnt on the other two."""
     records, scores = judge.models.records, judge.models.unseen(37)
-    found = judge.held_out(37)
     for fold in range(3):
         own = records.fold == fold
+        found = judge.held_out(37, fold)
         [trust], _ = fit_trust(scores[None, ~own], judge.full[~own], records.target[~own], judge.common)
-        np.testing.assert_allclose(found.doubt[own], trust.regret(trust.chances(scores[own])), rtol=1e-5)
-    assert not np.allclose(found.doubt, judge.unseen(37).doubt, rtol=1e-4)
+        np.testing.assert_allclose(found.doubt, trust.regret(trust.chances(scores[own])), rtol=1e-5)
+        assert not np.allclose(found.doubt, judge.unseen(37).doubt[own], rtol=1e-4)
+        blind = judge.without(fold)
+        np.testing.assert_allclose(blind.unseen(37).doubt, trust.regret(trust.chances(scores)), rtol=1e-5)
+        own_chance = trust.chances(scores)[np.arange(40), records.target][~own]
+        assert blind.log_loss(37) == pytest.approx(-np.log(own_chance).mean())
+
+
+def test_the_labels_of_a_fold_have_no_part_in_a_blind_judge(judge):
+    """With all labels of the fold turned round, what it thinks stays the same; what the judge thinks does not."""
+    records = judge.models.records
+    before, blind = judge.log_loss(37), judge.without(1)
+    blind_before = blind.unseen(37).doubt, blind.log_loss(37)
+    records.target = np.where(records.fold == 1, 1 - records.target, records.target)
+    turned = Judge(judge.models, "regret", 511, judge.common, judge.full)
+    np.testing.assert_array_equal(turned.without(1).unseen(37).doubt, blind_before[0])
+    assert turned.without(1).log_loss(37) == blind_before[1]
+    assert turned.log_loss(37) != pytest.approx(before)
 
 
 def test_the_table_grows_while_it_is_read(judge):

@@ -252,10 +252,39 @@ def test_the_folds_plans_train_nothing(data):
     X, y, *_ = data
     planner = DiagnosisPlanner(COSTS, search="beam", beam_width=2, cv=3, level=0.01, random_state=0)
     planning = planner._make(X, y).planning
-    known = list(planning.judge.sets)
-    plan, _ = planning.among_known_sets().plan(0.01, np.arange(len(y)) % 3 > 0, exact=False)
-    assert planning.judge.sets == known
+    known, folds = list(planning.judge.models.sets), planning.judge.models.records.fold
+    plan, _ = planning.blind_to(0).plan(0.01, folds != 0, exact=False)
+    assert planning.judge.models.sets == known
     assert sorted(plan.order) == [0, 1, 2, 3]
+
+
+def test_a_test_that_tells_only_after_another_is_found():
+    """Alone, the sign of a product says nothing of its factors; after one of them, the other one tells the truth."""
+    rng = np.random.default_rng(0)
+    n, names = 400, ["first", "second", *(f"idle{t}" for t in range(14))]
+    X = rng.normal(size=(n, len(names)))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    X[:, 0] += y  # says a little alone, which is where the greedy order begins
+    costs = dict.fromkeys(names, 1.0)
+    planner = DiagnosisPlanner(costs, level=0.02, cv=3, random_state=0)
+    planning = planner._make(X, y).planning
+    telling = planning.information.most
+    assert planning.information.order[:2] == (0, 1)
+    assert telling[1] > 5 * max(telling[2:])
+    alone = planning.judge.log_loss(0) - planning.judge.log_loss(0b10)
+    assert telling[1] > 10 * alone
+
+
+def test_the_price_of_an_error_moves_the_order():
+    """Cheap and unsure, or dear and sure: at a level that allows both, the price of an error decides."""
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, 400)
+    X = np.column_stack([ill + rng.normal(0, 0.45, 400), ill + rng.normal(0, 0.15, 400)])
+    planner = DiagnosisPlanner({"cheap": 8.0, "dear": 10.0}, stop="calibrated", level=0.35, random_state=0)
+    thrifty = planner.set_params(error_price=0.0).fit(X, ill)
+    assert (thrifty.order_[0], thrifty.expected_cost_ < 9.5) == ("cheap", True)
+    careful = planner.set_params(error_price=50.0).fit(X, ill)
+    assert (careful.order_[0], careful.expected_cost_) == ("dear", pytest.approx(10, abs=0.1))
 
 
 @pytest.mark.slow

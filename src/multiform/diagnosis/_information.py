@@ -36,15 +36,23 @@ class Information:
     most: npt.NDArray[np.float64]
 
 
-def gathered_information(judge: Judge, tariff: Tariff) -> Information:
-    """Follow the greedy order to its end."""
+def gathered_information(judge: Judge, tariff: Tariff, only_known: bool = False) -> Information:
+    """Follow the greedy order to its end.
+
+    Parameters
+    ----------
+    only_known : bool, default=False
+        Whether no further model may be trained; what a test said last then stands for what it would say next.
+    """
+    known_sets = set(judge.models.sets)
     most = np.full(len(tariff), -np.inf)
-    latest = np.full(len(tariff), np.inf)
+    latest = np.full(len(tariff), -np.inf)
     held, now, order = tariff.known, judge.log_loss(tariff.known), []  # type: int, float, list[int]
 
     def ask(tests: list[int]) -> None:
-        judge.learn([held | 1 << t for t in tests])
-        for t in tests:
+        asked = [t for t in tests if not only_known or held | 1 << t in known_sets]
+        judge.learn([held | 1 << t for t in asked])
+        for t in asked:
             latest[t] = now - judge.log_loss(held | 1 << t)
             most[t] = max(most[t], latest[t])
 

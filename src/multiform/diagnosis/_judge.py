@@ -109,8 +109,19 @@ class Judge(OnlyFields):
         return _UnseenTable(len(self.full))
 
     @cached_property
-    def _held_out(self) -> dict[int, Opinion]:
+    def _blind(self) -> dict[int, BlindJudge]:
         return {}
+
+    @cached_property
+    def _taught(self) -> npt.NDArray[np.intp]:
+        """The training patients whose labels the trust is learnt from."""
+        return np.arange(len(self.full))
+
+    def without(self, fold: int) -> BlindJudge:
+        """One whose trust is learnt without the patients of a fold, on the same models."""
+        if fold not in self._blind:
+            self._blind[fold] = BlindJudge(self.models, self.rule, self.everything, self.common, self.full, fold=fold)
+        return self._blind[fold]
 
     @cached_property
     def _log_losses(self) -> dict[int, float]:
@@ -129,12 +140,13 @@ class Judge(OnlyFields):
         """Train and calibrate the sets that are new."""
         new = [one for one in dict.fromkeys(int(s) for s in sets) if one not in self._place]
         self.models.fit(new)
-        target = self.models.records.target
+        taught = self._taught
+        target, full = self.models.records.target[taught], self.full[taught]
         at_once = max(1, AT_ONCE // len(target))
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
-            scores = np.stack([self.models.unseen(one) for one in part])
-            trusts, _ = fit_trust(scores, self.full, target, self.common)
+            scores = np.stack([self.models.unseen(one)[taught] for one in part])
+            trusts, _ = fit_trust(scores, full, target, self.common)
             for one, trust in zip(part, trusts, strict=True):
                 self._place[one] = len(self.sets)
                 self.sets.append(one)
@@ -152,23 +164,13 @@ class Judge(OnlyFields):
         claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
         return self._opinion(tests, self._trust(tests), self.models.unseen(tests), claims)
 
-    def held_out(self, tests: int) -> Opinion:
-        """Of the training patients, by models that have not seen them and a trust that was learnt without their fold.
+    def held_out(self, tests: int, fold: int) -> Opinion:
+        """Of the patients of a fold, by models that have not seen them and a trust that was learnt without them.
 
         What a plan would lose is judged by this: among many sets, the search prefers those that seem to say much.
         """
-        if tests not in self._held_out:
-            records, scores = self.models.records, self.models.unseen(tests)
-            claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
-            answer, chances = np.empty(len(scores), dtype=np.int64), np.empty((len(scores), records.n_classes))
-            doubt = np.empty(len(scores))
-            for fold in range(records.n_folds):
-                own = records.fold == fold
-                [trust], _ = fit_trust(scores[None, ~own], self.full[~own], records.target[~own], self.common)
-                found = self._opinion(tests, trust, scores[own], None if claims is None else claims[:, own])
-                answer[own], chances[own], doubt[own] = found.answer, found.chances, found.doubt
-            self._held_out[tests] = Opinion(answer, chances, doubt)
-        return self._held_out[tests]
+        known, own = self.without(fold).unseen(tests), self.models.records.fold == fold
+        return Opinion(known.answer[own], known.chances[own], known.doubt[own])
 
     def unseen_answer(self, tests: int) -> npt.NDArray[np.int64]:
         """The answers to the training patients, remembered."""
@@ -178,7 +180,7 @@ class Judge(OnlyFields):
     def log_loss(self, tests: int) -> float:
         """Of the calibrated chances on a set, over unseen patients; remembered."""
         if tests not in self._log_losses:
-            chances, target = self.unseen(tests).chances, self.models.records.target
+            chances, target = self.unseen(tests).chances[self._taught], self.models.records.target[self._taught]
             own = chances[np.arange(len(target)), target]
             self._log_losses[tests] = float(-np.log(np.maximum(own, 1e-12)).mean())
         return self._log_losses[tests]
@@ -236,6 +238,22 @@ class Judge(OnlyFields):
             return self._unseen.stopped(level)[places]
 
         return stopped
+
+
+@dataclass(frozen=True)
+class BlindJudge(Judge):
+    """A judge that knows the labels of all patients but those of one fold, for plans that these are to follow.
+
+    Attributes
+    ----------
+    fold : int
+    """
+
+    fold: int = -1
+
+    @cached_property
+    def _taught(self) -> npt.NDArray[np.intp]:
+        return np.flatnonzero(self.models.records.fold != self.fold)
 
 
 class _UnseenTable:

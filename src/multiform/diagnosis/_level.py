@@ -110,9 +110,11 @@ def frontier_point(planning: Planning, level: float) -> FrontierPoint:
     if not planning.thorough and planning.n >= MANY_PATIENTS:
         # The order is chosen for its cost alone, and hardly depends on a third of so many.
         return _point(planning, level, whole, [whole] * records.n_folds)
-    # On few patients an order is cheap partly because they happen to stop early on it, sometimes too early.
-    among = planning.among_known_sets()
-    plans = [among.plan(level, records.fold != fold, exact=False)[0] for fold in range(records.n_folds)]
+    # On few patients an order is cheap partly because they happen to stop early on it, sometimes too early: neither
+    # they nor their labels may have a part in the plan that they follow.
+    plans = [
+        planning.blind_to(fold).plan(level, records.fold != fold, exact=False)[0] for fold in range(records.n_folds)
+    ]
     return _point(planning, level, whole, plans)
 
 
@@ -130,7 +132,7 @@ def _point(planning: Planning, level: float, whole: Plan, plans: Sequence[Plan])
     cost, answer = np.zeros(n), np.zeros(n, dtype=np.int64)
     for fold, plan in enumerate(plans):
         patients = np.flatnonzero(records.fold == fold)
-        course = _held_out_course(planning, plan, level, patients)
+        course = _held_out_course(planning, plan, level, fold)
         cost[patients], answer[patients] = course.cost, course.answer
     full = planning.judge.full
     forgone = full.max(axis=1) - full[np.arange(n), answer]
@@ -146,13 +148,12 @@ def _point(planning: Planning, level: float, whole: Plan, plans: Sequence[Plan])
     )
 
 
-def _held_out_course(planning: Planning, plan: Plan, level: float, patients: Rows) -> Course:
-    """Some training patients along a plan, judged by models and a trust that have not seen them."""
+def _held_out_course(planning: Planning, plan: Plan, level: float, fold: int) -> Course:
+    """The patients of a fold along a plan, judged by models and a trust that have not seen them."""
 
     def opinion(held: int, rows: Rows) -> Opinion:
-        known = planning.judge.held_out(held)
-        chosen = patients[rows]
-        return Opinion(known.answer[chosen], known.chances[chosen], known.doubt[chosen])
+        known = planning.judge.held_out(held, fold)
+        return Opinion(known.answer[rows], known.chances[rows], known.doubt[rows])
 
-    n_classes = planning.judge.models.records.n_classes
-    return follow(plan, planning.tariff, opinion, level, len(patients), n_classes)
+    records = planning.judge.models.records
+    return follow(plan, planning.tariff, opinion, level, int((records.fold == fold).sum()), records.n_classes)

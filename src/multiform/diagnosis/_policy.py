@@ -88,9 +88,9 @@ class Planning:
         other = Judge(judge.models, rule, judge.everything, judge.common, judge.full, judge.sets, judge.trusts)
         return replace(self, judge=other)
 
-    def among_known_sets(self) -> Planning:
-        """The same, but orders are searched only among the evidence sets that have a model already."""
-        return self if self.thorough else replace(self, only_known=True)
+    def blind_to(self, fold: int) -> Planning:
+        """The same without the labels of a fold; orders are searched only among the sets that have a model already."""
+        return replace(self, judge=self.judge.without(fold), only_known=not self.thorough)
 
     def plan(self, level: float, patients: Bools, exact: bool) -> tuple[Plan, Certificate]:
         """The plan at this level for these training patients, and what is known of its (first) order."""
@@ -144,7 +144,7 @@ class Planning:
     @cached_property
     def information(self) -> Information:
         """What the tests say, and the order of most information per price."""
-        return gathered_information(self.judge, self.tariff)
+        return gathered_information(self.judge, self.tariff, self.only_known)
 
     def _promising(self, sets: Sets) -> Bools:
         """The next tests that say most for their price, and those that say most at any price."""
@@ -159,7 +159,7 @@ class Planning:
             np.put_along_axis(chosen, best, True, axis=1)
         if self.only_known:
             after = sets[:, None] | np.left_shift(np.int64(1), np.arange(len(self.tariff), dtype=np.int64))
-            allowed &= np.isin(after, self.judge.sets)
+            allowed &= np.isin(after, self.judge.models.sets)
         return chosen & allowed
 
     def _tree(self, stopped: Stopped, patients: Bools, order: tuple[int, ...], n_classes: int) -> Plan:

@@ -26,7 +26,9 @@ from multiform.diagnosis import BASELINES, Evaluation, ThetaNotReachedWarning
 Array = NDArray[Any]
 SETS = ("heart", "pima", "hepatitis", "thyroid")
 SETTINGS: dict[str, dict[str, Any]] = {}  # the defaults, for every set
+CHANGES = (-0.001, -0.003, -0.005, -0.01)  # of accuracy, at which frontiers are compared
 COLUMNS = ["set", "method", "cost", "share", "accuracy", "change", "error"]
+ACCURACY_FORMATS = {"change": "+.2f", "plan pays": ".1%", "it pays": ".1%"}
 FORMATS = {"cost": ".2f", "share": ".1%", "accuracy": ".1%", "change": "+.2f", "error": ".2f"}
 
 
@@ -100,6 +102,23 @@ def at_their_cost(evaluation: Evaluation, name: str) -> tuple[str, float] | None
     return best.name, best.accuracy - rival.accuracy
 
 
+def at_their_accuracy(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """What the plan pays at the accuracy of each order that needs no search, and what they pay at the plan's."""
+    rows = []
+    for rival in evaluation.rival_frontiers:
+        chosen = next(row for row in evaluation.baselines if row.name == rival)
+        for change in sorted({chosen.change, evaluation.plan.change, *CHANGES}, reverse=True):
+            rows.append(
+                {
+                    "rival": rival,
+                    "change": 100 * change,
+                    "plan pays": evaluation.cost_at(change),
+                    "it pays": evaluation.cost_at(change, rival),
+                }
+            )
+    return rows
+
+
 def main(argv: list[str]) -> int:
     """Print and write the table of costs."""
     parser = benchmark_parser("diagnosis", __doc__)
@@ -124,6 +143,11 @@ def main(argv: list[str]) -> int:
     ]
     trees = Table("At a tree's cost", ["set", "tree", "plan at", "more accurate by"], {"more accurate by": "+.2f"})
     trees.notes.append("the most accurate level of the plan that costs no more than the tree, in points")
+    orders = Table("At an order's accuracy", ["set", "rival", "change", "plan pays", "it pays"], ACCURACY_FORMATS)
+    orders.notes.append(
+        "share of the full panel at a change of accuracy, read off both frontiers, between two levels where need be; "
+        "the changes are the rival's own, the plan's own and round ones; nan: no level keeps so much"
+    )
     for problem in problems(options.data, options.only):
         evaluation, elapsed = timed(
             lambda problem=problem: evaluated(  # type: ignore[misc]
@@ -148,10 +172,12 @@ def main(argv: list[str]) -> int:
                 trees.append(
                     {"set": problem.name, "tree": name, "plan at": found[0], "more accurate by": 100 * found[1]}
                 )
+        for found_row in at_their_accuracy(evaluation):
+            orders.append({"set": problem.name, **found_row})
         prices_note = f"; {problem.unverified} of its prices are recalled, not verified" if problem.unverified else ""
         table.notes.append(f"{problem.name}: {elapsed:.0f} s{prices_note}")
         print(problem.name, evaluation, sep="\n", flush=True)
         # After each set, so that a long run leaves what it has; sets on their own do not overwrite the others.
         name = "diagnosis" if options.only == list(SETS) else f"diagnosis-{'-'.join(options.only)}"
-        publish([table, trees], name, options.output, run_description("diagnosis", argv, options.seed))
+        publish([table, trees, orders], name, options.output, run_description("diagnosis", argv, options.seed))
     return 0

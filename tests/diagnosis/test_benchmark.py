@@ -33,12 +33,13 @@ def test_only_heart_disease_without_a_folder():
 
 def test_command_writes_the_tables(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(diagnosis.SETTINGS, "pima", {"search": "beam", "beam_width": 2, "cv": 2})
-    options = ["--data", str(folder), "--only", "pima", "--repeats", "1", "--baselines", "full panel,EG2 tree"]
+    options = ["--data", str(folder), "--only", "pima", "--repeats", "1", "--baselines", "full panel,cheapest first,EG2 tree"]
     assert diagnosis.main([*options, "--n-jobs", "1", "--output", str(tmp_path / "out")]) == 0
     assert "1 of its prices are recalled, not verified" in capsys.readouterr().out
     written = (tmp_path / "out" / "diagnosis-pima.md").read_text()
     assert "full panel" in written
     assert "At a tree's cost" in written
+    assert "At an order's accuracy" in written
 
 
 def test_unknown_sets_are_refused():

@@ -119,6 +119,8 @@ void CpmMember::begin_sweep(Team& team) {
     }
     random_ = sweep_->random;
     f_.assign(sweep_->f.begin(), sweep_->f.end());
+    weight_.clear();
+    for (const int32_t sample : sweep_->samples) weight_.push_back(weight(sample));
     double loss = 0, total_weight = 0;
     for (size_t i = 0; i < sweep_->looked.size(); ++i) {
         const int32_t sample = sweep_->looked[i];
@@ -149,6 +151,7 @@ std::shared_ptr<const CpmSweep> CpmMember::choose(Team& team) {
     sweep->looked_loss.clear();
     sweep->looked_active.clear();
     sweep->samples.clear();
+    sweep->target.clear();
     sweep->f.clear();
     sweep->classes.resize(static_cast<size_t>(m));
     for (auto& set : sweep->classes)
@@ -210,6 +213,7 @@ std::shared_ptr<const CpmSweep> CpmMember::choose(Team& team) {
             if (pairs == 0) continue;
             sweep->classes[y].own.push_back(place);
             sweep->samples.push_back(sample);
+            sweep->target.push_back(y);
             sweep->f.insert(sweep->f.end(), f, f + m);
             rows.push_back(static_cast<int32_t>(i - begin));
             entries += pairs + 1;
@@ -314,36 +318,36 @@ void CpmMember::move_row(int64_t k, int64_t r, RowScratch& scratch) {
     const auto n_own = static_cast<int64_t>(set.own.size()), n_other = static_cast<int64_t>(set.other.size());
     for (int64_t i = 0; i < n_own; ++i) {
         const float* f = f_.data() + set.own[i] * m;
-        const float w = weight(sweep_->samples[set.own[i]]);
-        const float residual = set.own_residuals[i * q + r];
-        float slope = 0, loss = 0;
-        for (int64_t j = 0; j < m; ++j) {
-            if (j == k || f[j] == kLeftOut) continue;
-            const float ratio = f[k] / f[j];
-            if (ratio > alpha) slope += w / f[j];
-            loss += std::max(alpha, ratio);
-            if (!frozen) scratch.inverse_rival[j * set.own_lanes + i] = 1.0f / f[j];
-        }
-        scratch.weight[i] = w;
+        const float w = weight_[set.own[i]], residual = set.own_residuals[i * q + r];
+        float slope = 0;
+        for (int64_t j = 0; j < m; ++j)  // an infinite f_j adds nothing
+            slope += j != k && f[k] / f[j] > alpha ? w / f[j] : 0.0f;
         scratch.own_slope[i] = slope;
-        scratch.loss[i] = loss;
         scratch.residual[i] = residual;
         scratch.rest[i] = std::max(f[k] - residual * residual, kTiny);
         noise_slope += static_cast<double>(slope);
+        if (frozen) continue;
+        float loss = 0;
+        for (int64_t j = 0; j < m; ++j) {
+            if (j == k || f[j] == kLeftOut) continue;
+            loss += std::max(alpha, f[k] / f[j]);
+            scratch.inverse_rival[j * set.own_lanes + i] = 1.0f / f[j];
+        }
+        scratch.weight[i] = w;
+        scratch.loss[i] = loss;
     }
     for (int64_t i = 0; i < n_other; ++i) {
         const float* f = f_.data() + set.other[i] * m;
         const int64_t at = set.own_lanes + i;
-        const int32_t sample = sweep_->samples[set.other[i]], y = problem_.target[sample];
-        const float w = weight(sample), applied = frozen ? w : 1.0f;
-        const float residual = set.other_residuals[i * q + r];
+        const int32_t y = sweep_->target[set.other[i]];
+        const float w = weight_[set.other[i]], applied = frozen ? w : 1.0f, residual = set.other_residuals[i * q + r];
         scratch.weight[at] = w;
         scratch.scaled_target[at] = applied * f[y];
         scratch.floor[at] = applied * alpha;
         scratch.loss[at] = std::max(applied * alpha, applied * f[y] / f[k]);
         scratch.residual[at] = residual;
         scratch.rest[at] = std::max(f[k] - residual * residual, kTiny);
-        if (f[y] > alpha * f[k]) noise_slope -= static_cast<double>(w * f[y] / (f[k] * f[k]));
+        if (member_.noise > 0 && f[y] > alpha * f[k]) noise_slope -= static_cast<double>(w * f[y] / (f[k] * f[k]));
     }
     const auto pad = [&](int64_t first, int64_t last) {
         for (int64_t at = first; at < last; ++at) {

@@ -49,8 +49,8 @@ struct CpmSweep {
     std::vector<int32_t> looked;
     std::vector<float> looked_loss;  // sum over j != y of max(alpha, f_y / f_j)
     std::vector<uint8_t> looked_active;
-    std::vector<int32_t> samples;  // kept
-    std::vector<float> f;          // (samples, m); infinity where a pair was left out
+    std::vector<int32_t> samples, target;  // those kept, and their classes
+    std::vector<float> f;                  // (samples, m); infinity where a pair was left out
     std::vector<ClassSamples> classes;
     std::vector<int64_t> by_size;  // classes with many samples first
     Random random{0};              // as choosing has left it
@@ -118,6 +118,7 @@ class CpmMember {
     std::vector<uint8_t> active_;
     std::shared_ptr<const CpmSweep> sweep_;    // while one is under way
     std::vector<float> f_;                     // (samples of the sweep, m), as of the last exchange
+    std::vector<float> weight_;                // of the sweep's samples
     std::vector<AlignedVector<float>> new_f_;  // of each class's lanes, until the exchange
     std::vector<Counts> counts_;               // per class
     std::vector<RowScratch> scratch_;          // per thread

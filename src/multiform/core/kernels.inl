@@ -246,13 +246,14 @@ template <typename Value>
 struct Column {
     const Value* values;
     const int32_t* blocks;  // those with a value that is not 0
-    int64_t n_blocks;
+    int64_t n_blocks, stride;
     float center, unit;
 
     Column(const CpmRow& row, int64_t c)
         : values(static_cast<const Value*>(row.columns) + c * row.column_stride),
           blocks(row.block_list + row.block_start[c]),
           n_blocks(row.block_start[c + 1] - row.block_start[c]),
+          stride(row.column_stride),
           center(0.0f),
           unit(1.0f) {
         if (!row.bytes) return;
@@ -260,6 +261,9 @@ struct Column {
         center = c == row.n_features ? 0.0f : row.center[source];
         unit = c == row.n_features ? -1.0f : row.inverse_scale[source];
     }
+
+    // Lets the next column come nearer while this one is looked at: all columns together are too many for the cache.
+    void fetch_next(int64_t at) const { __builtin_prefetch(values + stride + at, 0, 2); }
 };
 
 // Moving A_k[r, c] by d moves R_r by d x_c and so f_k = rest + R_r^2; nothing else changes.
@@ -285,6 +289,7 @@ struct RowPass {
         Lanes sum = {};
         for (int64_t b = first; b < last; ++b) {
             const int64_t at = column.blocks[b] * kLanes;
+            column.fetch_next(at);
             const Lanes moved = load(residual + at) + step * (load(column.values + at) - center);
             const Lanes f = load(rest + at) + moved * moved + lift;
             const Lanes after = larger(load(floor + at), load(scaled_target + at) / f);
@@ -346,6 +351,7 @@ static void move_row(CpmRow& row) {
             Lanes linear_lanes = {}, square_lanes = {};
             for (int64_t b = 0; b < n_own; ++b) {
                 const int64_t at = column.blocks[b] * kLanes;
+                column.fetch_next(at);
                 const Lanes x = load(column.values + at) - center;
                 const Lanes weighted = load(own_slope + at) * x;
                 linear_lanes += weighted * load(residual + at);

@@ -33,7 +33,8 @@ def test_only_heart_disease_without_a_folder():
 
 def test_command_writes_the_tables(folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(diagnosis.SETTINGS, "pima", {"search": "beam", "beam_width": 2, "cv": 2})
-    options = ["--data", str(folder), "--only", "pima", "--repeats", "1", "--baselines", "full panel,cheapest first,EG2 tree"]
+    baselines = "full panel,cheapest first,EG2 tree"
+    options = ["--data", str(folder), "--only", "pima", "--repeats", "1", "--baselines", baselines]
     assert diagnosis.main([*options, "--n-jobs", "1", "--output", str(tmp_path / "out")]) == 0
     assert "1 of its prices are recalled, not verified" in capsys.readouterr().out
     written = (tmp_path / "out" / "diagnosis-pima.md").read_text()

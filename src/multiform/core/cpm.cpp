@@ -38,12 +38,10 @@ void make_room(AlignedVector<Value>& values, int64_t length) {
 }  // namespace
 
 std::shared_ptr<CpmSweep> SweepPool::take() {
-    std::unique_ptr<CpmSweep> sweep;
+    auto sweep = std::make_unique<CpmSweep>();
     {
         const std::lock_guard lock(mutex_);
-        if (free_.empty()) {
-            sweep = std::make_unique<CpmSweep>();
-        } else {
+        if (!free_.empty()) {
             sweep = std::move(free_.back());
             free_.pop_back();
         }
@@ -154,10 +152,12 @@ std::shared_ptr<const CpmSweep> CpmMember::choose(Team& team) {
     sweep->target.clear();
     sweep->f.clear();
     sweep->classes.resize(static_cast<size_t>(m));
-    for (auto& set : sweep->classes)
-        for (auto clear : {&set.own, &set.other}) clear->clear();
-    for (auto& set : sweep->classes)
-        for (auto clear : {&set.own_residuals, &set.other_residuals}) clear->clear();
+    for (auto& set : sweep->classes) {
+        set.own.clear();
+        set.other.clear();
+        set.own_residuals.clear();
+        set.other_residuals.clear();
+    }
     make_room(sweep->tile_x, team.size() * kTileRows * stride);
     make_room(sweep->tile_z, kMostTiles * kTileRows * z_stride);
     make_room(sweep->tile_f, kMostTiles * kTileRows * m);

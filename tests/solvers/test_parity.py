@@ -29,7 +29,7 @@ def test_same_moves_as_the_twin(solver, storage):
     check_parity(CpuEngine("portable", n_threads=2), storage, solver)
 
 
-@pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, all departures"])
+@pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, frozen_own", "cpm, all departures"])
 @pytest.mark.parametrize("storage", STORAGES)
 def test_same_moves_on_some_columns_from_a_given_start(solver, storage):
     check_parity(CpuEngine("auto"), storage, solver, some_columns=True, given_start=True)
@@ -83,7 +83,7 @@ def test_literal_cpm_never_raises_the_loss(kernel):
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
-@pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, all departures"])
+@pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, frozen_own", "cpm, all departures"])
 def test_a_member_is_what_it_is_alone(solver, n_threads):
     check_batch_equals_singles(CpuEngine("auto", n_threads), solver)
 

@@ -314,6 +314,7 @@ void CpmMember::move_row(int64_t k, int64_t r, RowScratch& scratch) {
         make_room(*values, set.n_lanes);
     if (!frozen) scratch.inverse_rival.assign(static_cast<size_t>(m * set.own_lanes), 0.0f);
 
+    // The loss now is computed as the kernel will, from rest + R_r^2: what does not move then changes by exactly 0.
     double noise_slope = 0;
     const auto n_own = static_cast<int64_t>(set.own.size()), n_other = static_cast<int64_t>(set.other.size());
     for (int64_t i = 0; i < n_own; ++i) {
@@ -327,11 +328,13 @@ void CpmMember::move_row(int64_t k, int64_t r, RowScratch& scratch) {
         scratch.rest[i] = std::max(f[k] - residual * residual, kTiny);
         noise_slope += static_cast<double>(slope);
         if (frozen) continue;
+        const float value = scratch.rest[i] + residual * residual;
         float loss = 0;
         for (int64_t j = 0; j < m; ++j) {
             if (j == k || f[j] == kLeftOut) continue;
-            loss += std::max(alpha, f[k] / f[j]);
-            scratch.inverse_rival[j * set.own_lanes + i] = 1.0f / f[j];
+            const float inverse = 1.0f / f[j];
+            loss += std::max(alpha, value * inverse);
+            scratch.inverse_rival[j * set.own_lanes + i] = inverse;
         }
         scratch.weight[i] = w;
         scratch.loss[i] = loss;
@@ -344,9 +347,10 @@ void CpmMember::move_row(int64_t k, int64_t r, RowScratch& scratch) {
         scratch.weight[at] = w;
         scratch.scaled_target[at] = applied * f[y];
         scratch.floor[at] = applied * alpha;
-        scratch.loss[at] = std::max(applied * alpha, applied * f[y] / f[k]);
         scratch.residual[at] = residual;
         scratch.rest[at] = std::max(f[k] - residual * residual, kTiny);
+        scratch.loss[at] =
+            std::max(scratch.floor[at], scratch.scaled_target[at] / (scratch.rest[at] + residual * residual));
         if (member_.noise > 0 && f[y] > alpha * f[k]) noise_slope -= static_cast<double>(w * f[y] / (f[k] * f[k]));
     }
     const auto pad = [&](int64_t first, int64_t last) {

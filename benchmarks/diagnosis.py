@@ -30,6 +30,7 @@ CHANGES = (-0.001, -0.003, -0.005, -0.01)  # of accuracy, at which frontiers are
 COLUMNS = ["set", "method", "cost", "share", "accuracy", "change", "error"]
 ACCURACY_FORMATS = {"change": "+.2f", "plan pays": ".1%", "it pays": ".1%"}
 FORMATS = {"cost": ".2f", "share": ".1%", "accuracy": ".1%", "change": "+.2f", "error": ".2f"}
+TREE_FORMATS = {"share": ".1%", "accuracy": ".1%", "plan": ".1%"}
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,14 @@ def evaluated(problem: Problem, repeats: int, n_jobs: int, seed: int, baselines:
         )
 
 
-def at_their_cost(evaluation: Evaluation, name: str) -> tuple[str, float] | None:
-    """The most accurate level of the plan that costs no more than a rival, and by how much it is more accurate."""
+def at_their_cost(evaluation: Evaluation, name: str) -> dict[str, Any] | None:
+    """How accurate the plan is at a tree's cost: a mixture of two neighbouring levels, read off the frontier."""
     rival = next((row for row in evaluation.baselines if row.name == name), None)
     if rival is None:
         return None
-    affordable = [row for row in evaluation.frontier if row.cost <= rival.cost]
-    if not affordable:
-        return None
-    best = max(affordable, key=lambda row: row.accuracy)
-    return best.name, best.accuracy - rival.accuracy
+    points = sorted((row.cost, row.accuracy) for row in evaluation.frontier)
+    accuracy = float(np.interp(rival.cost, [cost for cost, _ in points], np.maximum.accumulate([a for _, a in points])))
+    return {"tree": name, "share": rival.cost_share, "accuracy": rival.accuracy, "plan": accuracy}
 
 
 def at_their_accuracy(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -141,8 +140,8 @@ def main(argv: list[str]) -> int:
         f"plan: the planner at its defaults, search={options.search!r}; level ...: the same at a stopping level of its "
         "ladder, beam search",
     ]
-    trees = Table("At a tree's cost", ["set", "tree", "plan at", "more accurate by"], {"more accurate by": "+.2f"})
-    trees.notes.append("the most accurate level of the plan that costs no more than the tree, in points")
+    trees = Table("At a tree's cost", ["set", "tree", "share", "accuracy", "plan"], TREE_FORMATS)
+    trees.notes.append("plan: its accuracy for the tree's share of the panel, between two levels where need be")
     orders = Table("At an order's accuracy", ["set", "rival", "change", "plan pays", "it pays"], ACCURACY_FORMATS)
     orders.notes.append(
         "share of the full panel at a change of accuracy, read off both frontiers, between two levels where need be; "
@@ -169,9 +168,7 @@ def main(argv: list[str]) -> int:
         for name in ("EG2 tree", "pystreed"):
             found = at_their_cost(evaluation, name)
             if found is not None:
-                trees.append(
-                    {"set": problem.name, "tree": name, "plan at": found[0], "more accurate by": 100 * found[1]}
-                )
+                trees.append({"set": problem.name, **found})
         for found_row in at_their_accuracy(evaluation):
             orders.append({"set": problem.name, **found_row})
         prices_note = f"; {problem.unverified} of its prices are recalled, not verified" if problem.unverified else ""

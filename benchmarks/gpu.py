@@ -171,7 +171,7 @@ def user_table(fashion: Fashion, repeats: int, n_jobs: int) -> Table:
     best = {"n_components": 30, "n_models": 2, "max_iter": 10}
     models: dict[str, Any] = {
         "QMSClassifier()": QMSClassifier(random_state=0),
-        "QMSClassifier(solver='cpm')": QMSClassifier(solver="cpm", random_state=0),
+        "QMSClassifier(solver='cpm', max_iter=10)": QMSClassifier(solver="cpm", max_iter=10, random_state=0),
         "QMSClassifier(n_components=30, n_models=2, max_iter=10)": QMSClassifier(random_state=0, **best),
         "QMSClassifierCV(cv=5, encodings='plain')": QMSClassifierCV(encodings="plain", random_state=0),
         "LoyaltyClassifier()": LoyaltyClassifier(QMSClassifier(random_state=0), random_state=0),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import diagnosis
+from multiform.diagnosis import Evaluation, EvaluationRow
 from tests.diagnosis.worlds import patients
 
 
@@ -41,6 +42,16 @@ def test_command_writes_the_tables(folder, tmp_path, capsys, monkeypatch):
     assert "full panel" in written
     assert "At a tree's cost" in written
     assert "At an order's accuracy" in written
+
+
+def test_accuracy_at_a_tree_s_cost_lies_between_two_levels():
+    def row(name, cost, accuracy):
+        return EvaluationRow(name, accuracy, 0.0, 0.0, cost, 0.0, cost / 10)
+
+    levels = (row("level 0.1", 4.0, 0.9), row("level 0.2", 2.0, 0.8), row("level 0.3", 3.0, 0.7))
+    told = Evaluation(levels[0], (row("EG2 tree", 3.5, 0.6),), levels, 0.9, 0.9, 10.0, 5, 5, 1, ())
+    assert diagnosis.at_their_cost(told, "EG2 tree")["plan"] == pytest.approx(0.85)  # 0.3 is no use to anybody
+    assert diagnosis.at_their_cost(told, "pystreed") is None
 
 
 def test_unknown_sets_are_refused():

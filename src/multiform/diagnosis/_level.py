@@ -108,7 +108,7 @@ def frontier_point(planning: Planning, level: float) -> FrontierPoint:
     records = planning.judge.models.records
     whole, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
     if not planning.thorough and planning.n >= MANY_PATIENTS:
-        # The order is chosen for its cost alone, and hardly depends on a third of so many.
+        # No error enters the choice of the order, which hardly depends on a third of so many.
         return _point(planning, level, whole, [whole] * records.n_folds)
     # On few patients an order is cheap partly because they happen to stop early on it, sometimes too early: neither
     # they nor their labels may have a part in the plan that they follow.

@@ -92,12 +92,13 @@ def evaluated(problem: Problem, repeats: int, n_jobs: int, seed: int, baselines:
 
 
 def at_their_cost(evaluation: Evaluation, name: str) -> dict[str, Any] | None:
-    """How accurate the plan is at a tree's cost: a mixture of two neighbouring levels, read off the frontier."""
+    """How accurate the plan is at a tree's cost: a mixture of two neighbouring levels, NaN where all cost more."""
     rival = next((row for row in evaluation.baselines if row.name == name), None)
     if rival is None:
         return None
     points = sorted((row.cost, row.accuracy) for row in evaluation.frontier)
-    accuracy = float(np.interp(rival.cost, [cost for cost, _ in points], np.maximum.accumulate([a for _, a in points])))
+    costs, kept = [cost for cost, _ in points], np.maximum.accumulate([accuracy for _, accuracy in points])
+    accuracy = float(np.interp(rival.cost, costs, kept, left=np.nan))
     return {"tree": name, "share": rival.cost_share, "accuracy": rival.accuracy, "plan": accuracy}
 
 
@@ -141,7 +142,9 @@ def main(argv: list[str]) -> int:
         "ladder, beam search",
     ]
     trees = Table("At a tree's cost", ["set", "tree", "share", "accuracy", "plan"], TREE_FORMATS)
-    trees.notes.append("plan: its accuracy for the tree's share of the panel, between two levels where need be")
+    trees.notes.append(
+        "plan: its accuracy for the tree's share of the panel, between two levels where need be; nan: all cost more"
+    )
     orders = Table("At an order's accuracy", ["set", "rival", "change", "plan pays", "it pays"], ACCURACY_FORMATS)
     orders.notes.append(
         "share of the full panel at a change of accuracy, read off both frontiers, between two levels where need be; "

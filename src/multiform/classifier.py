@@ -1,4 +1,4 @@
-"""QMSClassifier: scikit-learn's face of the engine. Validation, attributes, probabilities; no loop over samples."""
+"""QMSClassifier: scikit-learn's face of the engine. Validation, fitting, attributes; no loop over samples."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
-from multiform.calibration import fit_temperature, log_scores, probabilities
+from multiform.calibration import fit_temperature, log_scores
 from multiform.compat import CallbackSupportMixin
-from multiform.defaults import auto_batch_size, auto_components, auto_passes
+from multiform.defaults import FEW_SAMPLES, auto_batch_size, auto_components, auto_passes
 from multiform.evaluation import member_values_in_user_units
-from multiform.gpu_arrays import as_host, check_gpu_rows, named_classes, on_gpu
 from multiform.holdout import Mask, all_but, masked_weights, training_masks, unseen_temperature, validation_split
 from multiform.inputs import TrainingInput, check_input, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
 from multiform.monitor import Monitor, Validation
+from multiform.prediction import MemberFunctionMixin
 from multiform.runtime import effective_threads, single_threaded_blas
 from multiform.solvers import (
     AdamSolver,
@@ -56,7 +54,7 @@ def _uses_adam(model: QMSClassifier) -> bool:
     return True
 
 
-class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Quadratic multiform separation.
 
     One member function per class, ``f_k(x) = ||A_k x - b_k||^2``; a sample belongs to the class whose member
@@ -510,7 +508,7 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
             return AdamSolver(n_passes, batch_size, float(self.learning_rate), revisit=revisit)
         solver = CpmSolver(n_passes)
         # The departures from the paper's algorithm buy speed on large problems; small ones do without.
-        if self.solver == "cpm-literal" or n <= solver.max_entries:
+        if self.solver == "cpm-literal" or n <= FEW_SAMPLES:
             return solver.literal()
         # With few rows between two exchanges, moving all classes at once oscillates.
         return replace(solver, synchronous=n_components >= 8)
@@ -577,49 +575,6 @@ class QMSClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator):  # ty
         """f of rows in the user's units, while training."""
         components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
         return member_values_in_user_units(X, components, offsets, data.center, data.scale, self.n_jobs, self.device)
-
-    # --------------------------------------------------------------------------------------------- predicting
-
-    def member_values(self, X: Any) -> Array:
-        """``f_k(x) = ||A_k x - b_k||^2`` of every sample and class: shape (n, m), the smallest decides.
-
-        float64 input is evaluated in float64, float32, uint8 and sparse input in float32. X on a GPU (CuPy's, torch's)
-        is evaluated there in float32, and the answer stays there as a CuPy array.
-        """
-        check_is_fitted(self, "components_")
-        # A number of X that is not finite makes every f of its row so: looking at f is enough, and p / m times cheaper.
-        late = isinstance(X, np.ndarray) and X.dtype == np.float32
-        X = check_gpu_rows(self, X) if on_gpu(X) else check_input(self, X, finite=not late)
-        f = member_values_in_user_units(
-            X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs, self.device
-        )
-        if late and not np.isfinite(f).all():
-            check_input(self, X)  # finite numbers pass: they were so large that f overflowed
-        return f
-
-    def predict(self, X: Any) -> Array:
-        """The class with the smallest member function."""
-        f = self.member_values(X)
-        return named_classes(self.classes_, f.argmin(axis=1))  # type: ignore[no-any-return]
-
-    def decision_function(self, X: Any) -> Array:
-        """``-log f``, higher is better: shape (n, m); with two classes (n,), positive for the second."""
-        scores = log_scores(self.member_values(X))
-        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
-
-    def predict_proba(self, X: Any) -> Array:
-        """Calibrated chances, ``f_k^(-1/T)`` normalised: shape (n, m)."""
-        return probabilities(log_scores(self.member_values(X)), self.temperature_)
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """Logarithm of `predict_proba`."""
-        logarithm: Array = np.log(self.predict_proba(X))  # where the chances are
-        return logarithm
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of right answers, of samples on a GPU too."""
-        answers, y, sample_weight = as_host(self.predict(X)), as_host(y), as_host(sample_weight)
-        return float(accuracy_score(y, answers, sample_weight=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["auto_batch_size", "auto_components", "auto_passes"]
+__all__ = ["FEW_SAMPLES", "auto_batch_size", "auto_components", "auto_passes"]
 
 MOST_COEFFICIENTS = 40_000_000
 LEAST_STEPS = 350

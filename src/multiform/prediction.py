@@ -1,0 +1,73 @@
+"""What separators say of samples: member functions, classes, scores, chances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from multiform.calibration import log_scores, probabilities
+from multiform.evaluation import member_values_in_user_units
+from multiform.gpu_arrays import as_host, check_gpu_rows, named_classes, on_gpu
+from multiform.inputs import check_input
+
+__all__ = ["MemberFunctionMixin"]
+
+Array = npt.NDArray[Any]
+
+
+class MemberFunctionMixin:
+    """The predicting half of an estimator that has separators: the class with the smallest member function."""
+
+    classes_: Array
+    components_: Array
+    offsets_: Array
+    temperature_: float
+    _center: Array
+    _scale: Array
+    n_jobs: int | None
+    device: str
+
+    def member_values(self, X: Any) -> Array:
+        """``f_k(x) = ||A_k x - b_k||^2`` of every sample and class: shape (n, m), the smallest decides.
+
+        float64 input is evaluated in float64, float32, uint8 and sparse input in float32. X on a GPU (CuPy's, torch's)
+        is evaluated there in float32, and the answer stays there as a CuPy array.
+        """
+        check_is_fitted(self, "components_")
+        # A number of X that is not finite makes every f of its row so: looking at f is enough, and p / m times cheaper.
+        late = isinstance(X, np.ndarray) and X.dtype == np.float32
+        X = check_gpu_rows(self, X) if on_gpu(X) else check_input(self, X, finite=not late)
+        f = member_values_in_user_units(
+            X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs, self.device
+        )
+        if late and not np.isfinite(f).all():
+            check_input(self, X)  # finite numbers pass: they were so large that f overflowed
+        return f
+
+    def predict(self, X: Any) -> Array:
+        """The class with the smallest member function."""
+        f = self.member_values(X)
+        return named_classes(self.classes_, f.argmin(axis=1))  # type: ignore[no-any-return]
+
+    def decision_function(self, X: Any) -> Array:
+        """``-log f``, higher is better: shape (n, m); with two classes (n,), positive for the second."""
+        scores = log_scores(self.member_values(X))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict_proba(self, X: Any) -> Array:
+        """Calibrated chances, ``f_k^(-1/T)`` normalised: shape (n, m)."""
+        return probabilities(log_scores(self.member_values(X)), self.temperature_)
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Logarithm of `predict_proba`."""
+        logarithm: Array = np.log(self.predict_proba(X))  # where the chances are
+        return logarithm
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of right answers, of samples on a GPU too."""
+        answers, y, sample_weight = as_host(self.predict(X)), as_host(y), as_host(sample_weight)
+        return float(accuracy_score(y, answers, sample_weight=sample_weight))

@@ -80,9 +80,11 @@ def prices(folder: Path, name: str) -> tuple[dict[str, float], dict[str, dict[st
     return costs, groups, unverified
 
 
-def evaluated(problem: Problem, repeats: int, n_jobs: int, seed: int, baselines: list[str], search: str) -> Evaluation:
-    """The planner as a user gets it, at the defaults but for the search."""
-    settings = {"search": search, **SETTINGS.get(problem.name, {})}
+def evaluated(
+    problem: Problem, repeats: int, n_jobs: int, seed: int, baselines: list[str], settings: dict[str, Any]
+) -> Evaluation:
+    """The planner as a user gets it, at the defaults but for the settings."""
+    settings = {**settings, **SETTINGS.get(problem.name, {})}
     planner = DiagnosisPlanner(problem.costs, groups=problem.groups, n_jobs=1, random_state=seed, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThetaNotReachedWarning)
@@ -128,6 +130,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--repeats", type=int, default=8, help="times that the 5 outer folds are drawn")
     parser.add_argument("--search", choices=["auto", "exact", "beam"], default="auto", help="of the orders")
+    parser.add_argument("--error-price", type=float, default=10.0, help="of the planner; 0: orders of least cost alone")
     parser.add_argument("--baselines", type=names, default=[name for name in BASELINES if name != "fixed order"])
     options = parser.parse_args(argv)
     unknown = [name for name in options.only if name not in SETS]
@@ -138,9 +141,10 @@ def main(argv: list[str]) -> int:
     table.notes += [
         "share: of the full panel, with the groups' prices. change: accuracy less that of full evidence on the same "
         "patients by the same models, in points; error: its standard error",
-        f"plan: the planner at its defaults, search={options.search!r}; level ...: the same at a stopping level of its "
-        "ladder, beam search",
+        f"plan: the planner at its defaults, search={options.search!r}, error_price={options.error_price:g}; level ...: "
+        "the same at a stopping level of its ladder, beam search",
     ]
+    settings = {"search": options.search, "error_price": options.error_price}
     trees = Table("At a tree's cost", ["set", "tree", "share", "accuracy", "plan"], TREE_FORMATS)
     trees.notes.append(
         "plan: its accuracy for the tree's share of the panel, between two levels where need be; nan: all cost more"
@@ -153,7 +157,7 @@ def main(argv: list[str]) -> int:
     for problem in problems(options.data, options.only):
         evaluation, elapsed = timed(
             lambda problem=problem: evaluated(  # type: ignore[misc]
-                problem, options.repeats, options.n_jobs, options.seed, options.baselines, options.search
+                problem, options.repeats, options.n_jobs, options.seed, options.baselines, settings
             )
         )
         for row in (evaluation.plan, *evaluation.baselines, *evaluation.frontier):

@@ -215,14 +215,6 @@ def test_theta_given(data, fitted, tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "plan.mfm").predict(X), impossible.predict(X))
 
 
-def test_few_patients_stop_by_the_rule_that_learns_least(data, fitted):
-    X, y, *_ = data
-    assert fitted.judge_.rule == "regret"
-    assert DiagnosisPlanner(COSTS, level=0.1, random_state=0).fit(X[:199], y[:199]).judge_.rule == "calibrated"
-    assert DiagnosisPlanner(COSTS, level=0.1, random_state=0).fit(X[:200], y[:200]).judge_.rule == "regret"
-    assert DiagnosisPlanner(COSTS, stop="regret", level=0.1, cv=3).fit(X[:90], y[:90]).judge_.rule == "regret"
-
-
 @pytest.mark.parametrize("stop", ["calibrated", "loyalty"])
 def test_other_rules(data, stop):
     X, y, X_new, y_new = data

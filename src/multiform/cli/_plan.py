@@ -43,10 +43,10 @@ from multiform.cli._options import examples, input_files, input_format, jobs, na
 @click.option("--search", type=click.Choice(["auto", "exact", "beam"]), default="auto", show_default=True)
 @click.option(
     "--stop",
-    type=click.Choice(["auto", "regret", "calibrated", "loyalty"]),
-    default="auto",
+    type=click.Choice(["regret", "calibrated", "loyalty"]),
+    default="regret",
     show_default=True,
-    help="When the evidence suffices: by the accuracy forgone (auto, from 200 patients on), the chance, or the type.",
+    help="When the evidence suffices: by the accuracy forgone, the chance, or the type.",
 )
 @click.option("--theta", type=click.FloatRange(0, 1), help="The accuracy to keep; that of full evidence if not given.")
 @click.option(

@@ -37,7 +37,7 @@ Doubles = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
 EXACT_BY_DEFAULT = 13  # tests
-FEW_PATIENTS = 200  # below, models are judged by more folds and the rule that learns least decides who stops
+FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
 
@@ -95,11 +95,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     search : {"auto", "exact", "beam"}, default="auto"
         "exact" proves that no order is cheaper on the estimate, with a model for every evidence set: up to 16 tests.
         "beam" trains only what it visits. "auto" is "exact" up to 13 tests.
-    stop : {"auto", "regret", "calibrated", "loyalty"}, default="auto"
+    stop : {"regret", "calibrated", "loyalty"}, default="regret"
         When the evidence suffices: when the accuracy that one expects to forgo by stopping is at most the level
         ("regret"), when the chance of a wrong answer is at most the level ("calibrated"), or when the patient is
-        of strong loyalty type under a beta of at most the level ("loyalty", the paper's). "auto" is "regret"; below
-        200 patients "calibrated", which learns one number of an evidence set instead of four and more.
+        of strong loyalty type under a beta of at most the level ("loyalty", the paper's).
     level : float or "auto", default="auto"
         The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted; at 0 nobody stops early.
     theta : float, default=None
@@ -193,7 +192,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "estimator": [HasMethods(["fit", "predict"]), None],
         "policy": [StrOptions({"fixed", "adaptive"})],
         "search": [StrOptions({"auto", "exact", "beam"})],
-        "stop": [StrOptions({"auto", *RULES})],
+        "stop": [StrOptions({*RULES})],
         "level": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "theta": [Interval(Real, 0, 1, closed="both"), None],
         "tolerance": [Interval(Real, 0, 1, closed="both")],
@@ -217,7 +216,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         estimator: Any = None,
         policy: str = "fixed",
         search: str = "auto",
-        stop: str = "auto",
+        stop: str = "regret",
         level: float | str = "auto",
         theta: float | None = None,
         tolerance: float = 0.005,
@@ -305,8 +304,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _refuse_bare_folds(records)
         some = _some_sets(tariff, seed)
         models = EvidenceModels(records, default_settings(self._estimator(), records, some, betas, seed, self.n_jobs))
-        rule = ("calibrated" if len(target) < FEW_PATIENTS else "regret") if self.stop == "auto" else self.stop
-        judge = Judge.learnt(models, rule, tariff.everything, [*some, tariff.everything])
+        judge = Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything])
         width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
         limit, price = float(self.time_limit), float(self.error_price)
         planning = Planning(tariff, judge, self.policy, width, limit, price, thorough=exact)

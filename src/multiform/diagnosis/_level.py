@@ -3,7 +3,7 @@
 At every level that is considered, the plan is made on the patients of all folds but one and followed by those of that
 one, whose scores no model had seen and whose doubts come from a trust learnt without them. Two figures are kept of each
 patient: the bill, and what was forgone, the chance that full evidence gives its own answer less the chance that it
-gives the plan's. The mean of the latter, half a standard error added, is the loss that a level is charged with. Orders
+gives the plan's. The mean of the latter, a standard error added, is the loss that a level is charged with. Orders
 are never searched against a count of errors: such a search finds orders that are lucky on the patients at hand.
 """
 
@@ -32,7 +32,6 @@ LADDERS = {
 BETWEEN = (1 / 3, 2 / 3)  # where levels between two rungs are tried, on a logarithmic scale
 MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
 HOPELESS = 4.0  # a level that loses so many times what is allowed ends the climb
-GUARD = 0.5  # standard errors that a level is charged, against optimism
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,8 @@ class FrontierPoint:
 
     @property
     def guarded_loss(self) -> float:
-        """The loss that the level is charged with."""
-        return self.loss + GUARD * self.loss_error
+        """The loss that the level is charged with: a standard error is added, against optimism."""
+        return self.loss + self.loss_error
 
 
 def level_ladder(rule: str, betas: Sequence[float]) -> tuple[float, ...]:

@@ -104,7 +104,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     theta : float, default=None
         The accuracy to keep. None means that of full evidence, cross-fitted.
     tolerance : float, default=0.005
-        How much accuracy the plan may be estimated to lose against theta, half a standard error included.
+        How much accuracy the plan may be estimated to lose against theta, a standard error included.
     error_price : float, default=10.0
         What an answer that full evidence would have corrected is worth to the search for an order, in full panels. At
         0 the order is the cheapest one at its level; above, one that costs a little more may be taken if those who stop

@@ -36,7 +36,7 @@ Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.intp]
 
-EXACT_BY_DEFAULT = 13  # tests
+EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
@@ -94,7 +94,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         One order for all patients, or a next test that depends on the diagnosis so far.
     search : {"auto", "exact", "beam"}, default="auto"
         "exact" proves that no order is cheaper on the estimate, with a model for every evidence set: up to 16 tests.
-        "beam" trains only what it visits. "auto" is "exact" up to 13 tests.
+        "beam" trains only what it visits. "auto" is "exact" up to 10 tests.
     stop : {"regret", "calibrated", "loyalty"}, default="regret"
         When the evidence suffices: when the accuracy that one expects to forgo by stopping is at most the level
         ("regret"), when the chance of a wrong answer is at most the level ("calibrated"), or when the patient is

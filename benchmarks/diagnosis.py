@@ -130,6 +130,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--repeats", type=int, default=8, help="times that the 5 outer folds are drawn")
     parser.add_argument("--search", choices=["auto", "exact", "beam"], default="auto", help="of the orders")
+    parser.add_argument("--stop", choices=["regret", "calibrated", "loyalty"], default="regret", help="of the planner")
     parser.add_argument("--error-price", type=float, default=10.0, help="of the planner; 0: orders of least cost alone")
     parser.add_argument("--baselines", type=names, default=[name for name in BASELINES if name != "fixed order"])
     options = parser.parse_args(argv)
@@ -137,14 +138,14 @@ def main(argv: list[str]) -> int:
     if unknown:
         raise SystemExit(f"--only: no set is named {unknown}; choose from {list(SETS)}.")
 
+    settings = {"search": options.search, "stop": options.stop, "error_price": options.error_price}
     table = Table(f"Diagnosis: 5 outer folds, {options.repeats} repeats", COLUMNS, FORMATS)
     table.notes += [
         "share: of the full panel, with the groups' prices. change: accuracy less that of full evidence on the same "
         "patients by the same models, in points; error: its standard error",
-        f"plan: the planner at its defaults, search={options.search!r}, error_price={options.error_price:g}; level ...: "
-        "the same at a stopping level of its ladder, beam search",
+        f"plan: the planner with {settings}, all else as by default; level ...: the same at a level of its ladder, "
+        "beam search",
     ]
-    settings = {"search": options.search, "error_price": options.error_price}
     trees = Table("At a tree's cost", ["set", "tree", "share", "accuracy", "plan"], TREE_FORMATS)
     trees.notes.append(
         "plan: its accuracy for the tree's share of the panel, between two levels where need be; nan: all cost more"

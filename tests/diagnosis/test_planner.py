@@ -224,6 +224,21 @@ def test_other_rules(data, stop):
     assert (bought.answer == y_new).mean() >= (planner.predict_full(X_new) == y_new).mean() - 0.04
 
 
+def test_the_regret_is_cheaper_also_for_few_patients():
+    """A patient whose answer is unsure and would stay so stops by the regret, and buys everything by the chance."""
+    X_new, y_new = patients(2000, seed=99)
+    share, change = {"regret": [], "calibrated": []}, {"regret": [], "calibrated": []}
+    for seed in range(1, 6):
+        X, y = patients(120, seed=seed)
+        for stop in share:
+            planner = DiagnosisPlanner(COSTS, stop=stop, tolerance=0.01, random_state=0).fit(X, y)
+            bought = planner.acquire(X_new)
+            share[stop].append(bought.cost_share)
+            change[stop].append((bought.answer == y_new).mean() - (planner.predict_full(X_new) == y_new).mean())
+    assert np.mean(share["regret"]) < 0.85 * np.mean(share["calibrated"])
+    assert np.mean(change["regret"]) > max(-0.012, np.mean(change["calibrated"]) - 0.003)
+
+
 def test_loyalty_stops_the_strong(data):
     """Definition 6 on what the altered models answer: exactly one class keeps the patient although held back."""
     X, y, *_ = data

@@ -170,7 +170,7 @@ def _figures(planner: Any) -> dict[str, Any]:
         "full_accuracy": planner.full_accuracy_,
         "plan_accuracy": None if chosen is None else chosen.accuracy,
         "level": planner.level_,
-        "proven_cheapest": planner.certificate_.optimal,
+        "proven_best": planner.certificate_.optimal,
         "frontier": [
             {"level": point.level, "cost": point.cost, "loss": point.loss, "accuracy": point.accuracy}
             for point in planner.frontier_
@@ -196,7 +196,7 @@ def _text(data: dict[str, Any]) -> str:
             [str(number), step["test"], f"{step['price']:.2f}", f"{step['paid']:.2f}", f"{step['stop_share']:.0%}"]
         )
     share = data["expected_cost"] / data["panel_cost"] if data["panel_cost"] else 0.0
-    proven = "proven to be the best order on the estimate" if data["proven_cheapest"] else "found by a beam search"
+    proven = "proven to be the best order on the estimate" if data["proven_best"] else "found by a beam search"
     lines = [
         text_table(rows, right=[0, 2, 3, 4]),
         "",

@@ -1,6 +1,9 @@
 """The cheapest order: the exact search against every order there is."""
 
 import itertools
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -188,3 +191,27 @@ def test_packing_without_bitwise_count(monkeypatch):
     patients = np.random.default_rng(0).random((5, 130)) < 0.5
     monkeypatch.delattr(np, "bitwise_count", raising=False)  # as in NumPy 1.26
     np.testing.assert_array_equal(popcount(pack(patients)), patients.sum(axis=1))
+
+
+def test_sums_are_the_same_in_every_process():
+    """Words have another hash in every process; were groups added up in that order, rounding would part equal labels."""
+    program = """
+import numpy as np
+from multiform.diagnosis._request import tariff_and_features
+from multiform.diagnosis._search import remaining_price
+costs = {f"test{k}": 0.1 + 0.7 * k for k in range(10)}
+groups = {f"group{g}": {f"test{2 * g}": 0.03, f"test{2 * g + 1}": 0.07 * (g + 1)} for g in range(5)}
+tariff, _ = tariff_and_features(costs, groups, (), None, None)
+print(remaining_price(tariff, np.arange(1024)).tobytes().hex())
+"""
+    printed = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        for seed in range(4)
+    }
+    assert len(printed) == 1

@@ -128,7 +128,7 @@ def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
     total = np.zeros(len(sets))
     for t, price in enumerate(tariff.discounted):
         total += np.where(sets >> t & 1, 0.0, price)
-    for group in {name for name in tariff.groups if name is not None}:
+    for group in dict.fromkeys(name for name in tariff.groups if name is not None):  # in one order: sums are rounded
         members = [t for t, name in enumerate(tariff.groups) if name == group]
         mask = np.int64(sum(1 << t for t in members))
         begun = (sets & mask & np.int64(~tariff.known)) != 0

@@ -194,7 +194,7 @@ def test_packing_without_bitwise_count(monkeypatch):
 
 
 def test_sums_are_the_same_in_every_process():
-    """Words have another hash in every process; were groups added up in that order, rounding would part equal labels."""
+    """Words have another hash in every process; added up in that order, sums would be rounded in another way."""
     program = """
 import numpy as np
 from multiform.diagnosis._request import tariff_and_features

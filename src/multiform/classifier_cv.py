@@ -15,8 +15,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from multiform.calibration import fit_temperature, log_scores, probabilities
+from multiform.columns import Encodings
 from multiform.defaults import auto_batch_size, auto_components, auto_passes
-from multiform.encodings import Encodings
 from multiform.inputs import check_input, content_folds, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
 from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row

@@ -158,7 +158,7 @@ def _value(planner: Any, feature: str, given: str) -> Any:
     """A number or a word, as the plan reads the feature; None for no result."""
     if given == "":
         return None
-    if not _code(planner, feature).numeric:
+    if _code(planner, feature).role == "category":
         return given
     try:
         value = float(given.replace(",", ".") if given.count(",") == 1 and "." not in given else given)

@@ -116,7 +116,7 @@ def _model_name(options: dict[str, Any]) -> str:
 
 def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
     from multiform import QMSClassifierCV
-    from multiform.tables import TableClassifier
+    from multiform.tables import TableClassifier, fit_chosen
 
     roles = {name: options[name] for name in ("drop", "numbers", "categories", "dates", "texts", "identifiers")}
     shared: dict[str, Any] = {"n_jobs": options["jobs"], "random_state": options["seed"]}
@@ -129,14 +129,17 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
             raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
         noise = {} if options["noise"] is None else {"noise": (options["noise"],)}
         return TableClassifier(ensemble.set_params(**noise), **roles).fit(frame, target)
-    if options["noise"] is not None:
-        found["noise"] = options["noise"]
-    elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
-        chosen = TableClassifier(ensemble.set_params(encodings=("plain",)), **roles).fit(frame, target).estimator_
-        found["noise"] = float(chosen.best_noise_)
     if options["solver"] is not None:
         found["solver"] = options["solver"]
-    return TableClassifier(_estimator(model_name, shared, {**weight, **found}, options), **roles).fit(frame, target)
+
+    def chosen(matrix: Any, labels: Any) -> Any:
+        if options["noise"] is not None:
+            found["noise"] = options["noise"]
+        elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
+            found["noise"] = float(ensemble.set_params(encodings=("plain",)).fit(matrix, labels).best_noise_)
+        return _estimator(model_name, shared, {**weight, **found}, options)
+
+    return fit_chosen(TableClassifier(**roles), frame, target, chosen)
 
 
 def _estimator(model_name: str, shared: dict[str, Any], found: dict[str, Any], options: dict[str, Any]) -> Any:

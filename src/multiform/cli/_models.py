@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from multiform._typing import Array, Bools, Doubles
 from multiform.files import load
-from multiform.tables import TableClassifier, TableError
-from multiform.tables._classifier import Surprise, _answers
-from multiform.tables._errors import polars
-from multiform.tables._target import labels_of
-from multiform.tables._values import as_numbers
+from multiform.tables import Surprise, TableClassifier, TableError, answers_of, as_numbers, labels_of, polars
 
 __all__ = ["MatrixModel", "TableModel", "labelled", "opened", "opened_plan"]
-
-Array = npt.NDArray[Any]
 
 
 def opened(path: str) -> TableModel | MatrixModel:
@@ -77,7 +71,7 @@ class MatrixModel:
         self.estimator_ = estimator
         self.classes_ = estimator.classes_
 
-    def transform(self, frame: Any) -> npt.NDArray[np.float64]:
+    def transform(self, frame: Any) -> Doubles:
         """The columns that the model reads; without names, all columns in their order."""
         n_features = int(self.estimator_.n_features_in_)
         wanted = [str(name) for name in getattr(self.estimator_, "feature_names_in_", frame.columns)]
@@ -106,14 +100,9 @@ class MatrixModel:
 
     def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, list[Surprise]]:
         """As `TableClassifier.answers`."""
-        matrix = self.transform(frame)
-        columns = _answers(self.estimator_, matrix)
-        if chances:
-            each = self.estimator_.predict_proba(matrix)
-            columns |= {f"chance of {label}": each[:, k] for k, label in enumerate(self.classes_)}
-        return polars().DataFrame(columns), []
+        return answers_of(self.estimator_, self.transform(frame), chances=chances), []
 
-    def labels(self, series: Any) -> tuple[Array, npt.NDArray[np.bool_]]:
+    def labels(self, series: Any) -> tuple[Array, Bools]:
         """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""
         kind = np.asarray(self.classes_).dtype.kind
         labels, present = labels_of(series, whole=kind in "iu")

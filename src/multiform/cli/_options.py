@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from multiform.tables._reading import FORMATS
+from multiform.tables import FORMATS
 
 __all__ = ["column_options", "examples", "input_files", "input_format", "jobs", "model_file", "names", "seed", "share"]
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import click
 
 from multiform.files import atomic_path, check_writable
-from multiform.tables._errors import polars
+from multiform.tables import polars
 
 __all__ = ["answer_writer", "check_output"]
 

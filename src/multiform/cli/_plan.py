@@ -88,8 +88,7 @@ def command(
     from multiform.diagnosis import DiagnosisPlanner
     from multiform.diagnosis._tariff import read_costs
     from multiform.files import save
-    from multiform.tables import TableError, read, sources
-    from multiform.tables._target import labels_of, refuse_measurement, whole_numbers
+    from multiform.tables import TableError, learn_labels, read, sources
 
     found = sources(files, file_format)
     check_output(output, (costs_path, *(source.path for source in found)))
@@ -101,8 +100,7 @@ def command(
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
             raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
-        labels, present = labels_of(frame[target], whole_numbers(frame[target]))
-        refuse_measurement(frame[target], labels)
+        labels, present, _ = learn_labels(frame[target])
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")
         progress.stage("planning")
@@ -117,34 +115,24 @@ def command(
 
 def _prices(path: str) -> Any:
     """The table of prices; like any table, with whichever separator and decimal mark it has."""
-    from multiform.tables import read, sources
-    from multiform.tables._errors import polars
-    from multiform.tables._roles import _numbers
-    from multiform.tables._values import as_text
-
-    def number(series: Any) -> Any:
-        values, _, unreadable = _numbers(series, as_text(series))
-        return series if unreadable else polars().Series(series.name, values)
+    from multiform.tables import numbers_or_text, read, sources
 
     frame = read(sources([path], None if Path(path).suffix else "csv"))
-    return frame.with_columns(number(frame[name]) for name in ("cost", "cost_in_group") if name in frame.columns)
+    prices = [name for name in ("cost", "cost_in_group") if name in frame.columns]
+    return frame.with_columns(numbers_or_text(frame[name]) for name in prices)
 
 
 def _evidence(frame: Any, tests: Sequence[str]) -> Any:
     """The tests' columns: numbers where every cell reads as one, else categories."""
-    from multiform.tables._columns import Date
-    from multiform.tables._errors import TableError, polars
-    from multiform.tables._roles import _numbers, decide
-    from multiform.tables._values import as_text
+    from multiform.tables import Date, TableError, decide, numbers_or_text, polars
 
     pl = polars()
     columns = []
     for name in tests:
-        text = as_text(frame[name])
-        values, _, unreadable = _numbers(frame[name], text)
-        if unreadable and isinstance(decide(frame[name]), Date):
+        column = numbers_or_text(frame[name])
+        if column.dtype == pl.String and isinstance(decide(frame[name]), Date):
             raise TableError(f"Column {name!r} is a date, and a plan takes numbers and categories; give days instead.")
-        columns.append(text.alias(name) if unreadable else pl.Series(name, values))
+        columns.append(column)
     return pl.DataFrame(columns)
 
 

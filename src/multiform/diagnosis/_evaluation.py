@@ -18,8 +18,8 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
+from multiform.columns import columns_of
 from multiform.diagnosis._baselines import BASELINES, ORDERS, Contest, Outcome, baseline, followed, followed_order
-from multiform.diagnosis._encoding import columns_of
 from multiform.diagnosis._level import FrontierPoint, level_ladder
 from multiform.diagnosis._trees import questions
 

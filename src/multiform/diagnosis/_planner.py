@@ -15,8 +15,8 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
+from multiform.columns import Encoding, columns_of
 from multiform.diagnosis._acquisitions import Acquisitions
-from multiform.diagnosis._encoding import Encoding, columns_of
 from multiform.diagnosis._evaluation import Evaluation, evaluate
 from multiform.diagnosis._flow import flow_text
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, Opinion

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multiform.diagnosis._encoding import Encoding
+from multiform.columns import Encoding
 from multiform.diagnosis._tariff import Tariff
 
 __all__ = ["Node", "eg2_tree", "questions", "streed_tree", "walk"]
@@ -52,8 +52,9 @@ def questions(encoding: Encoding, columns: Mapping[str, Array], train: Mapping[s
     """
     parts: list[Bools] = []
     owner: list[int] = []
+    filled_train, filled = encoding.filled(train), encoding.filled(columns)
     for code, test in zip(encoding.codes, encoding.owner, strict=True):
-        known, asked = code.filled(train[code.name]), code.filled(columns[code.name])
+        known, asked = filled_train[code.name], filled[code.name]
         if code.values:
             found = [asked == value for value in code.values]
         elif code.steps:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
-from multiform.encodings import Encodings
+from multiform.columns import Encodings
 from multiform.export._graph import Graph, is_double
 
 __all__ = ["encoded"]
@@ -23,7 +23,7 @@ def encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
     precision = np.float64 if is_double(X) else np.float32
     parts = [plain]
     names = [name for name in encodings.names if name != "plain"]
-    for name, transformer in zip(names, encodings._transformers, strict=True):
+    for name, transformer in zip(names, encodings.transformers, strict=True):
         if name == "enriched":
             for _, part, columns in transformer.transformers_:
                 if isinstance(part, OneHotEncoder) and len(columns):

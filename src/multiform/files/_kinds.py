@@ -177,7 +177,7 @@ def _table() -> dict[str, Kind]:
             _checks.qms_cv,
         ),
         _record("_KeptSetting", "multiform.classifier_cv", ("columns", "factor", "weights")),
-        Kind("Encodings", "multiform.encodings", _sklearn.write_encodings, _sklearn.build_encodings),
+        Kind("Encodings", "multiform.columns", _sklearn.write_encodings, _sklearn.build_encodings),
         _estimator("ImagePatches", "multiform.images", (), _checks.patches),
         _estimator("LoyaltyClassifier", "multiform.loyalty", ("_committee", "_chance"), _checks.loyalty),
         _record("LoyaltyTable", "multiform.metrics"),
@@ -191,8 +191,7 @@ def _table() -> dict[str, Kind]:
         _record("Tariff", diagnosis),
         _record("FrontierPoint", diagnosis),
         _record("PlanCertificate", diagnosis, class_name="Certificate"),
-        _record("Encoding", f"{diagnosis}._encoding"),
-        _record("FeatureCode", f"{diagnosis}._encoding"),
+        _record("Encoding", "multiform.columns", ("codes", "owner", "center", "scale")),
         _record("Judge", f"{diagnosis}._judge"),
         _record("SetTrust", f"{diagnosis}._trust"),
         _record("EvidenceModels", f"{diagnosis}._models"),
@@ -200,7 +199,7 @@ def _table() -> dict[str, Kind]:
         _record("Settings", f"{diagnosis}._models"),
         _estimator("TableClassifier", "multiform.tables", ("_whole_labels",), _checks.table),
         *(
-            _record(name, "multiform.tables", check=_checks.column)
+            _record(name, "multiform.columns", check=_checks.column)
             for name in ("Dropped", "Number", "Code", "Category", "Date", "Text")
         ),
         *(Kind(name, module, write, build) for name, module, write, build in _sklearn.KINDS),

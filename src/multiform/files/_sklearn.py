@@ -106,7 +106,7 @@ def write_encodings(encodings: Any) -> Parts:
     """Names and columns, and for "enriched" what its transformers have found."""
     enriched = []
     for name, transformer in zip(
-        [name for name in encodings.names if name != "plain"], encodings._transformers, strict=True
+        [name for name in encodings.names if name != "plain"], encodings.transformers, strict=True
     ):
         if name != "enriched":
             raise TypeError(
@@ -146,7 +146,7 @@ def build_encodings(cls: type, parts: Parts) -> Any:
         _asked=found["asked"],
         names=found["names"],
         columns=found["columns"],
-        _transformers=[_enrichment(**entry) for entry in found["enriched"]],
+        transformers=[_enrichment(**entry) for entry in found["enriched"]],
     )
     return encodings
 

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
-from multiform.reporting._columns import Column, columns_of
+from multiform.reporting._columns import as_number, kind_of, read_columns
 
 __all__ = ["Baseline", "Comparison", "compare"]
 
@@ -116,18 +116,16 @@ class _Table:
 
 
 def _table(X: Any) -> _Table:
-    columns = columns_of(X)
+    columns = read_columns(X)
     if columns is None:
         nothing = np.empty((X.shape[0], 0))
         return _Table(nothing, nothing, scipy.sparse.csr_matrix(X))
-    n = len(columns[0].values) if columns else 0
-
-    def stacked(which: list[Column], kind: Any) -> Array:
-        return np.column_stack([column.values for column in which]) if which else np.empty((n, 0), dtype=kind)
-
-    texts = stacked([column for column in columns if column.kind == "text"], object)
-    texts = np.where(texts == None, "", texts)  # noqa: E711 - cell by cell
-    return _Table(stacked([column for column in columns if column.kind != "text"], float), texts, None)
+    n = len(next(iter(columns.values()), ()))
+    texts = [column for column in columns.values() if kind_of(column) == "text"]
+    numbers = [as_number(column) for column in columns.values() if kind_of(column) != "text"]
+    words = np.column_stack(texts) if texts else np.empty((n, 0), dtype=object)
+    words = np.where(words == None, "", words)  # noqa: E711 - cell by cell
+    return _Table(np.column_stack(numbers) if numbers else np.empty((n, 0)), words, None)
 
 
 def _models(table: _Table, seed: int) -> dict[str, Any]:

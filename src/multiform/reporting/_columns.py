@@ -1,105 +1,59 @@
-"""The columns of X, whatever X is: their names, kinds and values, as a reader wants to see them."""
+"""The columns of X, whatever X is, as a reader wants to see them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
-__all__ = ["Column", "columns_of"]
+from multiform._typing import Array, Doubles
+from multiform.columns import columns_of, typed
 
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"number", "date", "text"}
-    values : array of shape (n,)
-        Numbers with NaN where one is missing (dates as days), or text with None.
-    """
-
-    name: str
-    kind: str
-    values: Array
-
-    @property
-    def n_missing(self) -> int:
-        """Cells without a value."""
-        if self.kind == "text":
-            return sum(value is None for value in self.values)
-        return int(np.isnan(self.values).sum())
-
-    @property
-    def n_distinct(self) -> int:
-        """Different values."""
-        if self.kind == "text":
-            return len({value for value in self.values if value is not None})
-        return len(np.unique(self.values[~np.isnan(self.values)]))
-
-    def described(self) -> str:
-        """The values in a few words."""
-        if not self.n_distinct:
-            return "empty"
-        if self.kind == "text":
-            present = np.array([value for value in self.values if value is not None])
-            names, counts = np.unique(present, return_counts=True)
-            frequent = np.argsort(-counts, kind="stable")[:3]
-            shown = ", ".join(f"{_shortened(str(names[i]))} ({counts[i] / len(present):.0%})" for i in frequent)
-            return shown + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-        least, middle, most = np.quantile(self.values[~np.isnan(self.values)], [0, 0.5, 1])
-        if self.kind == "date":
-            days = np.array([least, middle, most]).astype("datetime64[D]")
-            return f"{days[0]} to {days[2]}, median {days[1]}"
-        if least == most:
-            return f"always {least:.4g}"
-        return f"{least:.4g} to {most:.4g}, median {middle:.4g}"
+__all__ = ["as_number", "described", "kind_of", "read_columns"]
 
 
-def columns_of(X: Any) -> list[Column] | None:
-    """The columns of a frame, a mapping of columns or a matrix; None of a sparse matrix, whose cells are mostly 0."""
-    if scipy.sparse.issparse(X):
-        return None
-    if isinstance(X, Mapping):
-        return [_column(str(name), np.asarray(values)) for name, values in X.items()]
-    if hasattr(X, "columns"):  # pandas and polars
-        return [_column(str(name), _values(X[name])) for name in X.columns]
-    matrix = np.asarray(X)
-    return [_column(f"column {i}", matrix[:, i]) for i in range(matrix.shape[1])]
+def read_columns(X: Any) -> dict[str, Array] | None:
+    """Numbers with NaN, dates with NaT, text with None, by name; None of a sparse matrix, whose cells are mostly 0."""
+    return None if scipy.sparse.issparse(X) else {name: typed(column) for name, column in columns_of(X).items()}
 
 
-def _values(series: Any) -> Array:
-    return np.asarray(series.to_numpy())
+def kind_of(column: Array) -> str:
+    """ "number", "date" or "text"."""
+    return {"f": "number", "M": "date"}.get(column.dtype.kind, "text")
 
 
-def _column(name: str, values: Array) -> Column:
-    if values.dtype.kind in "biuf":
-        return Column(name, "number", values.astype(np.float64))
-    if values.dtype.kind == "M":
-        days = values.astype("datetime64[s]").astype(np.float64) / 86_400
-        return Column(name, "date", np.where(np.isnat(values), np.nan, days))
-    cells = [None if _is_missing(value) else value for value in values.tolist()]
-    if all(value is None or isinstance(value, Real) for value in cells):
-        return Column(name, "number", np.array([np.nan if value is None else float(value) for value in cells]))
-    texts = np.empty(len(cells), dtype=object)
-    texts[:] = [None if value is None else str(value) for value in cells]
-    return Column(name, "text", texts)
+def as_number(column: Array) -> Doubles:
+    """A number or a date as a number, of days since 1970."""
+    if column.dtype.kind == "f":
+        return column
+    days = column.astype("datetime64[s]").astype(np.float64) / 86_400
+    return np.where(np.isnat(column), np.nan, days)
 
 
-def _is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas has for them."""
-    return (
-        value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
-    )
+def described(column: Array) -> dict[str, Any]:
+    """What kind of column it is, how many cells are missing, how many values are distinct, and they in a few words."""
+    kind = kind_of(column)
+    if kind == "text":
+        present = np.array([value for value in column if value is not None])
+    else:
+        numbers = as_number(column)
+        present = numbers[~np.isnan(numbers)]
+    names, counts = np.unique(present, return_counts=True)
+    told = {"kind": kind, "n_missing": len(column) - len(present), "distinct": len(names)}
+    if not len(names):
+        return told | {"values": "empty"}
+    if kind == "text":
+        frequent = np.argsort(-counts, kind="stable")[:3]
+        shown = ", ".join(f"{_shortened(str(names[i]))} ({counts[i] / len(present):.0%})" for i in frequent)
+        return told | {"values": shown + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")}
+    least, middle, most = np.quantile(present, [0, 0.5, 1])
+    if kind == "date":
+        days = np.array([least, middle, most]).astype("datetime64[D]")
+        return told | {"values": f"{days[0]} to {days[2]}, median {days[1]}"}
+    if least == most:
+        return told | {"values": f"always {least:.4g}"}
+    return told | {"values": f"{least:.4g} to {most:.4g}, median {middle:.4g}"}
 
 
 def _shortened(text: str, most: int = 24) -> str:

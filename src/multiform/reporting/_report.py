@@ -16,7 +16,7 @@ from multiform.files._atomic import atomic_path
 from multiform.metrics._labels import positions
 from multiform.reporting._answers import Answers, ask, layers
 from multiform.reporting._baselines import compare
-from multiform.reporting._columns import Column, columns_of
+from multiform.reporting._columns import described, read_columns
 from multiform.reporting._doubts import class_doubts, confident_mistakes, least_sure
 from multiform.reporting._pictures import (
     classes_picture,
@@ -215,31 +215,29 @@ def _environment() -> Any:
 
 def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
     """What the data are."""
-    columns = columns_of(X)
+    columns = read_columns(X)
+    told = {name: described(column) for name, column in (columns or {}).items()}
     roles = {column.name: f"{column.role}: {column.why}" for column in getattr(model, "columns_", [])}
     has_names = hasattr(X, "columns") or isinstance(X, Mapping)
-    shown = [] if columns is None else columns[: MOST_COLUMNS if has_names else MOST_NAMELESS]
+    shown = list(told)[: MOST_COLUMNS if has_names else MOST_NAMELESS]
     n_columns = X.shape[1] if columns is None else len(columns)
-    n_missing = 0 if columns is None else sum(column.n_missing for column in columns)
+    n_missing = sum(column["n_missing"] for column in told.values())
     return {
-        "columns": [_column_row(column, roles, len(answers.truth)) for column in shown],
+        "columns": [
+            {
+                "name": name,
+                **told[name],
+                "missing": told[name]["n_missing"] / len(answers.truth),
+                "why": roles.get(name),
+            }
+            for name in shown
+        ],
         "n_columns": n_columns,
         "is_sparse": columns is None,
         "missing": n_missing / max(1, n_columns * len(answers.truth)),
         "n_classes": len(answers.classes),
         "classes_picture": classes_picture(answers),
         "has_roles": bool(roles),
-    }
-
-
-def _column_row(column: Column, roles: dict[str, str], n: int) -> dict[str, Any]:
-    return {
-        "name": column.name,
-        "kind": column.kind,
-        "missing": column.n_missing / n,
-        "distinct": column.n_distinct,
-        "values": column.described(),
-        "why": roles.get(column.name),
     }
 
 

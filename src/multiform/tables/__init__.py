@@ -1,16 +1,31 @@
 """Real tables: text, categories, dates, missing values and identifiers, from a file to a matrix and to answers.
 
-What becomes of each column is decided on the training data, by rules that a person can read, and kept in the model as
-plain values. Polars does the reading and the counting; it comes with ``pip install "multiform[cli]"``.
+What becomes of each column is decided on the training data, by rules that a person can read (`multiform.columns`), and
+kept in the model as plain values. Polars does the reading and the counting; it comes with
+``pip install "multiform[cli]"``.
 """
 
-from multiform.tables._classifier import TableClassifier
-from multiform.tables._columns import Category, Code, Column, Date, Dropped, Number, Text
-from multiform.tables._errors import TableError
-from multiform.tables._reading import Batch, Source, batches, located, read, sources
-from multiform.tables._roles import ROLES, decide
+from multiform.columns import (
+    ROLES,
+    Category,
+    Code,
+    Column,
+    Date,
+    Dropped,
+    Number,
+    TableError,
+    Text,
+    as_numbers,
+    decide,
+    numbers_or_text,
+    polars,
+)
+from multiform.tables._classifier import Surprise, TableClassifier, answers_of, fit_chosen
+from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
+from multiform.tables._target import labels_of, learn_labels
 
 __all__ = [
+    "FORMATS",
     "ROLES",
     "Batch",
     "Category",
@@ -20,12 +35,20 @@ __all__ = [
     "Dropped",
     "Number",
     "Source",
+    "Surprise",
     "TableClassifier",
     "TableError",
     "Text",
+    "answers_of",
+    "as_numbers",
     "batches",
     "decide",
+    "fit_chosen",
+    "labels_of",
+    "learn_labels",
     "located",
+    "numbers_or_text",
+    "polars",
     "read",
     "sources",
 ]

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from multiform._typing import Array, Bools, Doubles
+from multiform.columns import (
+    MOST_CATEGORIES,
+    MOST_CODED,
+    MOST_WORDS,
+    Column,
+    Encoded,
+    TableError,
+    as_frame,
+    column_from,
+    decide,
+    polars,
+)
 from multiform.loyalty import LoyaltyClassifier
-from multiform.tables._columns import Column, Encoded
-from multiform.tables._errors import TableError, polars
-from multiform.tables._frames import as_frame
-from multiform.tables._roles import MOST_CATEGORIES, MOST_WORDS, decide
-from multiform.tables._target import labels_of, refuse_measurement, whole_numbers
+from multiform.state import require
+from multiform.tables._target import labels_of, learn_labels
 
-__all__ = ["Surprise", "TableClassifier"]
+__all__ = ["Surprise", "TableClassifier", "answers_of", "fit_chosen"]
 
-Array = npt.NDArray[Any]
-WIDE = 200  # from so many columns on, a whole number of few values is no code but a pixel, or the like
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
 
 
@@ -89,6 +98,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     [Surprise(column='kind', kind='unseen', cells=1)]
     """
 
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        **{role: ["array-like"] for role in ("drop", "numbers", "categories", "dates", "texts", "identifiers")},
+        "most_categories": [Interval(Integral, 1, None, closed="left")],
+        "most_words": [Interval(Integral, 1, None, closed="left")],
+    }
+
     def __init__(
         self,
         estimator: Any = None,
@@ -114,6 +130,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------------------------ fitting
 
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any) -> TableClassifier:
         """Decide what the columns are, and train.
 
@@ -123,6 +140,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : str or array-like
             The name of the target column of X, or the labels. Rows without a label are left out.
         """
+        return self._fit(X, y, lambda matrix, labels: self._inner())
+
+    def _fit(self, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
+        """Train the classifier that `choose` returns for the table's numbers and labels."""
         frame = as_frame(X)
         target = y if isinstance(y, str) else None
         if target is not None and target not in frame.columns:
@@ -131,9 +152,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         label_series = frame[target] if target is not None else pl.Series("y", np.asarray(y).tolist(), strict=False)
         if len(label_series) != len(frame):
             raise TableError(f"The table has {len(frame)} rows, and there are {len(label_series)} labels.")
-        whole = whole_numbers(label_series)
-        labels, present = labels_of(label_series, whole)
-        refuse_measurement(label_series, labels)
+        labels, present, whole = learn_labels(label_series)
         features = frame.drop(target) if target is not None else frame
         features = features.filter(pl.Series(present))
         try:
@@ -143,16 +162,16 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise
             row = int(np.flatnonzero(present)[error.row])  # counted with the rows that have no label
             raise TableError(error.sentence, column=error.column, row=row) from error
-        matrix = _matrix(self._encoded(columns, features))
+        matrix = _matrix(_encoded(columns, features))
         if not matrix.shape[1]:
             left_out = "; ".join(f"{column.name!r} is taken as {column.role} ({column.why})" for column in columns[:5])
             raise TableError(
                 f"No column of the table can be learnt from: {left_out or 'it has no other than the target'}. Say what "
                 "a column is (--as-number, --as-category, --as-text), or give others."
             )
-        estimator = self._inner().fit(matrix, labels)
+        estimator = choose(matrix, labels).fit(matrix, labels)
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
-        self.columns_ = columns
+        self._set_columns(columns)
         self.target_ = target
         self.classes_ = np.asarray(estimator.classes_)
         self.estimator_ = estimator
@@ -162,10 +181,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class_counts": {str(label): count for label, count in counts.items()},
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
         }
-        self.n_features_in_ = len(columns)
-        self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
         self._whole_labels = whole
         return self
+
+    def _set_columns(self, columns: list[Column]) -> None:
+        self.columns_ = columns
+        self.n_features_in_ = len(columns)
+        self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
 
     def _inner(self) -> Any:
         return LoyaltyClassifier() if self.estimator is None else clone(self.estimator)
@@ -191,12 +213,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     raise TableError(f"Column {name!r} is named twice, as {asked[name]} and as {role}; name it once.")
                 asked[name] = role
         limits = {"most_categories": self.most_categories, "most_words": self.most_words}
-        codes = features.width <= WIDE
+        codes = features.width <= MOST_CODED
         return [decide(series, asked.get(series.name), **limits, codes=codes) for series in features.get_columns()]
 
     # --------------------------------------------------------------------------------------------- predicting
 
-    def transform(self, X: Any) -> npt.NDArray[np.float64]:
+    def transform(self, X: Any) -> Doubles:
         """The numbers that the columns become: shape (n, number of `encoded_names`)."""
         return _matrix(self._checked(X))
 
@@ -216,39 +238,38 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What in a table is not as in the training table: gaps, values never seen, cells that cannot be read."""
         return self._surprises(self._checked(X))
 
-    def labels(self, y: Any) -> tuple[Array, npt.NDArray[np.bool_]]:
+    def labels(self, y: Any) -> tuple[Array, Bools]:
         """The labels of a target column as the training table had them, and which rows have one."""
         check_is_fitted(self, "columns_")
         return labels_of(y, self._whole_labels)
 
     def predict(self, X: Any) -> Array:
         """The classifier's answers."""
-        matrix = self.transform(X)
-        return np.asarray(self.estimator_.predict(matrix))
+        return self._ask("predict", X)
 
     @_inner_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
         """The classifier's chances: shape (n, m)."""
-        matrix = self.transform(X)
-        return np.asarray(self.estimator_.predict_proba(matrix))
+        return self._ask("predict_proba", X)
 
     @_inner_has("predict_loyalty")  # type: ignore[untyped-decorator]
     def predict_loyalty(self, X: Any) -> Array:
         """The loyalty type of each answer."""
-        matrix = self.transform(X)
-        return np.asarray(self.estimator_.predict_loyalty(matrix))
+        return self._ask("predict_loyalty", X)
 
     @_inner_has("loyalty_score")  # type: ignore[untyped-decorator]
     def loyalty_score(self, X: Any) -> Array:
         """The estimated chance that the answer is right."""
-        matrix = self.transform(X)
-        return np.asarray(self.estimator_.loyalty_score(matrix))
+        return self._ask("loyalty_score", X)
 
     @_inner_has("defer")  # type: ignore[untyped-decorator]
     def defer(self, X: Any) -> Array:
         """Which answers the promise does not cover."""
+        return self._ask("defer", X)
+
+    def _ask(self, method: str, X: Any) -> Array:
         matrix = self.transform(X)
-        return np.asarray(self.estimator_.defer(matrix))
+        return np.asarray(getattr(self.estimator_, method)(matrix))
 
     def answers(self, X: Any, *, chances: bool = False) -> tuple[Any, list[Surprise]]:
         """Everything that can be said of each row, and what was odd about the table.
@@ -267,55 +288,108 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         surprises : list of Surprise
         """
         encoded = self._checked(X)
-        matrix = _matrix(encoded)
-        columns = _answers(self.estimator_, matrix)
-        if chances:
-            each = self.estimator_.predict_proba(matrix)
-            columns |= {f"chance of {label}": each[:, k] for k, label in enumerate(self.estimator_.classes_)}
-        return polars().DataFrame(columns), self._surprises(encoded)
+        return answers_of(self.estimator_, _matrix(encoded), chances=chances), self._surprises(encoded)
 
     def _checked(self, X: Any) -> list[Encoded]:
         check_is_fitted(self, "columns_")
-        return self._encoded(self.columns_, as_frame(X))
-
-    @staticmethod
-    def _encoded(columns: list[Column], frame: Any) -> list[Encoded]:
-        lacking = [column.name for column in columns if column.feature_names() and column.name not in frame.columns]
-        if lacking:
-            raise TableError(
-                f"The table has no column {lacking[0]!r}, which the model needs; it has {_listed(frame.columns)}."
-            )
-        return [
-            column.encode(frame[column.name]) if column.feature_names() else Encoded(np.empty((len(frame), 0)), 0, 0, 0)
-            for column in columns
-        ]
+        return _encoded(self.columns_, as_frame(X))
 
     def _surprises(self, encoded: list[Encoded]) -> list[Surprise]:
         found = []
         for column, part in zip(self.columns_, encoded, strict=True):
-            had_gaps = getattr(getattr(column, "number", column), "has_missing", True)
-            counts = {"missing": 0 if had_gaps else part.n_missing, "unseen": part.n_unseen}
-            counts["unreadable"] = part.n_unreadable
-            if getattr(column, "has_other", False):
-                counts["unseen"] = 0  # rare values of the training table are "other" as well
+            had_gaps = getattr(column, "has_missing", True)
+            has_other = getattr(column, "has_other", False)  # rare values of the training table are "other" as well
+            counts = {
+                "missing": 0 if had_gaps else part.n_missing,
+                "unseen": 0 if has_other else part.n_unseen,
+                "unreadable": part.n_unreadable,
+            }
             found += [Surprise(column.name, kind, count) for kind, count in counts.items() if count]
         return found
 
+    # -------------------------------------------------------------------------------------------- model files
 
-def _matrix(encoded: list[Encoded]) -> npt.NDArray[np.float64]:
-    return np.ascontiguousarray(np.hstack([part.values for part in encoded]))
+    def _get_state(self) -> dict[str, Any]:
+        if not hasattr(self, "columns_"):
+            return {}
+        return {
+            "columns_": [column.state() for column in self.columns_],
+            "target_": self.target_,
+            "estimator_": self.estimator_,
+            "training_": self.training_,
+            "whole_labels": self._whole_labels,
+        }
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """The columns become what the estimator reads; the rest follows from these."""
+        parts = {"columns_", "target_", "estimator_", "training_", "whole_labels"}
+        require(state.keys() == parts, "TableClassifier has other attributes")
+        estimator, target = state["estimator_"], state["target_"]
+        require(isinstance(state["columns_"], list), "the columns are none")
+        columns = [column_from(column) for column in state["columns_"]]
+        require(len({column.name for column in columns}) == len(columns), "two columns have one name")
+        width = sum(column.width for column in columns)
+        require(hasattr(estimator, "predict") and hasattr(estimator, "classes_"), "the estimator is not fitted")
+        require(
+            getattr(estimator, "n_features_in_", None) == width, "the columns do not become what the estimator reads"
+        )
+        require(target is None or isinstance(target, str), "the target is no name")
+        require(isinstance(state["training_"], dict), "the figures of the training are none")
+        require(isinstance(state["whole_labels"], bool), "whole_labels is neither true nor false")
+        self._set_columns(columns)
+        self.target_, self.estimator_, self.training_ = target, estimator, state["training_"]
+        self.classes_ = np.asarray(estimator.classes_)
+        self._whole_labels = state["whole_labels"]
 
 
-def _answers(estimator: Any, matrix: Array) -> dict[str, Any]:
+def fit_chosen(model: TableClassifier, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
+    """Fit a table classifier whose estimator depends on the data: the one that `choose` returns for the table's numbers
+    and labels. The table is encoded once; the estimator becomes the model's parameter.
+    """
+
+    def chosen(matrix: Doubles, labels: Array) -> Any:
+        model.set_params(estimator=choose(matrix, labels))
+        return model._inner()
+
+    model._validate_params()
+    return model._fit(X, y, chosen)
+
+
+def answers_of(estimator: Any, matrix: Array, *, chances: bool = False) -> Any:
+    """All that a classifier says of each row of numbers, as `TableClassifier.answers` has it."""
+    columns = _known(estimator, matrix)
+    if chances:
+        each = estimator.predict_proba(matrix)
+        columns |= {f"chance of {label}": each[:, k] for k, label in enumerate(estimator.classes_)}
+    return polars().DataFrame(columns)
+
+
+def _known(estimator: Any, matrix: Array) -> dict[str, Any]:
     """Label, chance, loyalty and accepted, as far as the classifier knows them."""
     if hasattr(estimator, "assess"):
         label, loyalty, score = estimator.assess(matrix)
         return {"label": label, "chance": score, "loyalty": loyalty}
     if hasattr(estimator, "defer"):
-        inner = _answers(estimator.estimator_, matrix)
+        inner = _known(estimator.estimator_, matrix)
         return {**inner, "label": estimator.predict(matrix), "accepted": ~estimator.defer(matrix)}
     label = estimator.predict(matrix)
     return {"label": label, "chance": estimator.predict_proba(matrix).max(axis=1)}
+
+
+def _encoded(columns: list[Column], frame: Any) -> list[Encoded]:
+    lacking = [column.name for column in columns if column.width and column.name not in frame.columns]
+    if lacking:
+        raise TableError(
+            f"The table has no column {lacking[0]!r}, which the model needs; it has {_listed(frame.columns)}."
+        )
+    return [
+        column.encode(frame[column.name]) if column.width else Encoded(np.empty((len(frame), 0)), 0, 0, 0)
+        for column in columns
+    ]
+
+
+def _matrix(encoded: list[Encoded]) -> Doubles:
+    return np.ascontiguousarray(np.hstack([part.values for part in encoded]))
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -16,9 +16,10 @@ import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
-from multiform.tables._errors import TableError, polars
+from multiform.columns import TableError, polars
 
 __all__ = ["delimited_batches"]
 
@@ -27,12 +28,6 @@ STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record
 BLANK_LINES = re.compile(rb"(?m)^(?:\r?\n)+")
 SEPARATORS = (",", "\t", ";", "|")
-
-
-class _Dialect(NamedTuple):
-    name: str  # of the source, in errors
-    separator: str
-    columns: list[str]
 
 
 def delimited_batches(path: str, name: str, separator: str | None) -> Iterator[tuple[Any, int, float | None]]:
@@ -71,42 +66,18 @@ def _batches(stream: Any, name: str, separator: str | None) -> Iterator[tuple[An
     end = _record_end(head)
     if end == len(head) and b"\n" not in head[-1:] and head.count(b'"') % 2:
         raise TableError(f"{name}, line {line}: a quotation mark is never closed.")
-    dialect = _header(head[:end], name, separator, line)
+    parser = _Parser(head[:end], name, separator, line)
     line += head[:end].count(b"\n")
     rows = 0
-    for block in _joined(head[end:], blocks):
-        for piece, lines_before in _without_blank_lines(block, dialect):
-            frame = _parse(piece, dialect, line + lines_before)
+    for block in chain([head[end:]] if head[end:] else [], blocks):
+        for piece, lines_before in parser.without_blank_lines(block):
+            frame = parser.parse(piece, line + lines_before)
             if len(frame):
                 rows += len(frame)
                 yield frame, line + lines_before
         line += block.count(b"\n")
     if not rows:
         raise TableError(f"{name} has a first line and no rows after it.")
-
-
-def _without_blank_lines(block: bytes, dialect: _Dialect) -> Iterator[tuple[bytes, int]]:
-    """The parts of a block between blank lines, and how many lines stand before each: polars would read rows of gaps.
-
-    In a table of one column a blank line is a gap. Where there are quotation marks it may stand inside a cell, and
-    `_parse` sees to it.
-    """
-    if len(dialect.columns) == 1 or b'"' in block:
-        yield block, 0
-        return
-    start = 0
-    for blank in BLANK_LINES.finditer(block):
-        if blank.start() > start:
-            yield block[start : blank.start()], block.count(b"\n", 0, start)
-        start = blank.end()
-    if start < len(block):
-        yield block[start:], block.count(b"\n", 0, start)
-
-
-def _joined(rest: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    if rest:
-        yield rest
-    yield from blocks
 
 
 def _blocks(stream: Any, name: str) -> Iterator[bytes]:
@@ -162,26 +133,6 @@ def _text(content: bytes, name: str, line: int) -> str:
         ) from error
 
 
-def _header(record: bytes, name: str, separator: str | None, line: int) -> _Dialect:
-    text = _text(record, name, line)
-    if "\x00" in text:
-        raise TableError(f"{name} is not a text table: its first line holds zero bytes.")
-    text = text.rstrip("\r\n")
-    try:
-        if separator is None:
-            separator = max(SEPARATORS, key=lambda mark: len(_cells(text, mark)))
-        columns = [column.strip() for column in _cells(text, separator)]
-    except csv.Error as error:
-        raise TableError(f"{name}, line {line}: {error}.") from error
-    for number, column in enumerate(columns, start=1):
-        if not column:
-            # The row names that other programs write come first and have no name.
-            columns[number - 1] = column = f"column {number}"
-        if columns.index(column) != number - 1:
-            raise TableError(f"{name}, line {line}, column {number}: the name {column!r} comes twice; rename one.")
-    return _Dialect(name, separator, columns)
-
-
 def _cells(text: str, separator: str) -> list[str]:
     """The cells of one record."""
     records = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
@@ -190,61 +141,96 @@ def _cells(text: str, separator: str) -> list[str]:
     return records[0] if records else []
 
 
-def _parse(block: bytes, dialect: _Dialect, line: int) -> Any:
-    if b'"' in block and len(dialect.columns) > 1 and BLANK_LINES.search(block):
-        return _parse_slowly(block, dialect, line)
-    pl = polars()
-    # Names of our own making, so that nothing in the file's names can matter here.
-    plain = [f"c{number}" for number in range(len(dialect.columns))]
-    head = dialect.separator.join(plain).encode() + b"\n"
-    try:
-        frame = pl.read_csv(io.BytesIO(head + block), separator=dialect.separator, infer_schema_length=0)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-        return _parse_slowly(block, dialect, line)
-    if frame.columns != plain or frame[plain[-1]].null_count():
-        _refuse_short_lines(block, frame, dialect, line)
-    return frame.rename(dict(zip(plain, dialect.columns, strict=True)))
+class _Parser:
+    """From blocks to frames, by the separator and the column names that the first record gives."""
 
+    def __init__(self, header: bytes, name: str, separator: str | None, line: int) -> None:
+        """`name` is what errors call the file."""
+        self.name = name
+        text = _text(header, name, line)
+        if "\x00" in text:
+            raise TableError(f"{name} is not a text table: its first line holds zero bytes.")
+        text = text.rstrip("\r\n")
+        try:
+            self.separator = separator or max(SEPARATORS, key=lambda mark: len(_cells(text, mark)))
+            self.columns = [column.strip() for column in _cells(text, self.separator)]
+        except csv.Error as error:
+            raise TableError(f"{name}, line {line}: {error}.") from error
+        for number, column in enumerate(self.columns, start=1):
+            if not column:
+                # The row names that other programs write come first and have no name.
+                self.columns[number - 1] = column = f"column {number}"
+            if self.columns.index(column) != number - 1:
+                raise TableError(f"{name}, line {line}, column {number}: the name {column!r} comes twice; rename one.")
 
-def _refuse_short_lines(block: bytes, frame: Any, dialect: _Dialect, line: int) -> None:
-    """Polars fills a line that ends too early with missing values; only where the last one is missing can that be."""
-    if len(dialect.columns) == 1:
-        return
-    separator = dialect.separator.encode()
-    if b'"' in block or frame.width != len(dialect.columns):
-        _parse_slowly(block, dialect, line)
-        return
-    lines = block.split(b"\n")
-    for number, text in enumerate(lines):
-        if text.strip(b"\r") and text.count(separator) + 1 != len(dialect.columns):
-            raise _wrong_width(text.count(separator) + 1, dialect, line + number)
+    def without_blank_lines(self, block: bytes) -> Iterator[tuple[bytes, int]]:
+        """The parts of a block between blank lines, which polars would read as rows of gaps, and the lines before each.
 
+        In a table of one column a blank line is a gap. Where there are quotation marks it may stand inside a cell, and
+        `parse` sees to it.
+        """
+        if len(self.columns) == 1 or b'"' in block:
+            yield block, 0
+            return
+        start = 0
+        for blank in BLANK_LINES.finditer(block):
+            if blank.start() > start:
+                yield block[start : blank.start()], block.count(b"\n", 0, start)
+            start = blank.end()
+        if start < len(block):
+            yield block[start:], block.count(b"\n", 0, start)
 
-def _parse_slowly(block: bytes, dialect: _Dialect, line: int) -> Any:
-    pl = polars()
-    text = _text(block, dialect.name, line)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator)
-    records: list[list[str | None]] = []
-    before = 0
-    try:
-        for record in reader:
-            at, before = line + before, reader.line_num
-            if not record and len(dialect.columns) > 1:
-                continue
-            if len(record) != len(dialect.columns) and record:
-                if any("\n" in cell for cell in record):
-                    raise TableError(f"{dialect.name}, line {at}: a quotation mark is never closed.")
-                raise _wrong_width(len(record), dialect, at)
-            records.append([cell or None for cell in record] or [None])
-    except csv.Error as error:
-        raise TableError(f"{dialect.name}, line {line + before}: {error}.") from error
-    return pl.DataFrame(records, schema=dict.fromkeys(dialect.columns, pl.String), orient="row")
+    def parse(self, block: bytes, line: int) -> Any:
+        """The records of a block that begins at this line."""
+        if b'"' in block and len(self.columns) > 1 and BLANK_LINES.search(block):
+            return self._parse_slowly(block, line)
+        pl = polars()
+        # Names of our own making, so that nothing in the file's names can matter here.
+        plain = [f"c{number}" for number in range(len(self.columns))]
+        head = self.separator.join(plain).encode() + b"\n"
+        try:
+            frame = pl.read_csv(io.BytesIO(head + block), separator=self.separator, infer_schema_length=0)
+        except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
+            return self._parse_slowly(block, line)
+        if frame.columns != plain or frame[plain[-1]].null_count():
+            self._refuse_short_lines(block, frame.width, line)
+        return frame.rename(dict(zip(plain, self.columns, strict=True)))
 
+    def _refuse_short_lines(self, block: bytes, width: int, line: int) -> None:
+        """Polars fills a line that ends too early with gaps; that can be only where the last cell is one."""
+        if len(self.columns) == 1:
+            return
+        if b'"' in block or width != len(self.columns):
+            self._parse_slowly(block, line)
+            return
+        for number, text in enumerate(block.split(b"\n")):
+            n_cells = text.count(self.separator.encode()) + 1
+            if text.strip(b"\r") and n_cells != len(self.columns):
+                raise self._wrong_width(n_cells, line + number)
 
-def _wrong_width(found: int, dialect: _Dialect, line: int) -> TableError:
-    wanted = len(dialect.columns)
-    where = f"column {wanted + 1}" if found > wanted else f"column {dialect.columns[found]!r}"
-    return TableError(
-        f"{dialect.name}, line {line}, {where}: the line has {found} cell{'s' * (found != 1)}, "
-        f"and the first line names {wanted} columns."
-    )
+    def _parse_slowly(self, block: bytes, line: int) -> Any:
+        pl = polars()
+        reader = csv.reader(io.StringIO(_text(block, self.name, line), newline=""), delimiter=self.separator)
+        records: list[list[str | None]] = []
+        before = 0
+        try:
+            for record in reader:
+                at, before = line + before, reader.line_num
+                if not record and len(self.columns) > 1:
+                    continue
+                if len(record) != len(self.columns) and record:
+                    if any("\n" in cell for cell in record):
+                        raise TableError(f"{self.name}, line {at}: a quotation mark is never closed.")
+                    raise self._wrong_width(len(record), at)
+                records.append([cell or None for cell in record] or [None])
+        except csv.Error as error:
+            raise TableError(f"{self.name}, line {line + before}: {error}.") from error
+        return pl.DataFrame(records, schema=dict.fromkeys(self.columns, pl.String), orient="row")
+
+    def _wrong_width(self, found: int, line: int) -> TableError:
+        wanted = len(self.columns)
+        where = f"column {wanted + 1}" if found > wanted else f"column {self.columns[found]!r}"
+        return TableError(
+            f"{self.name}, line {line}, {where}: the line has {found} cell{'s' * (found != 1)}, "
+            f"and the first line names {wanted} columns."
+        )

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from multiform.columns import TableError, polars
 from multiform.tables._delimited import delimited_batches
-from multiform.tables._errors import TableError, polars
 
 __all__ = ["BATCH_ROWS", "FORMATS", "Batch", "Source", "batches", "located", "read", "sources"]
 
@@ -114,7 +114,7 @@ def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) 
     >>> sources(["no-such-file.csv"])
     Traceback (most recent call last):
     ...
-    multiform.tables._errors.TableError: There is no file no-such-file.csv.
+    multiform.columns._cells.TableError: There is no file no-such-file.csv.
     """
     if format is not None and format not in FORMATS:
         raise TableError(f"The format must be one of {', '.join(FORMATS)}; got {format!r}.")

@@ -1,4 +1,4 @@
-"""What a column is: decided on the training data, by rules in this order.
+"""What a column of a table is: decided on the training data, by rules in this order.
 
 1. asked: what the user says it is
 2. constant: one value and no gaps, or nothing but gaps
@@ -17,27 +17,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from multiform.tables._columns import Category, Code, Column, Date, Dropped, Number, Text
-from multiform.tables._errors import TableError, polars
-from multiform.tables._values import DATE_FORMATS, as_dates, as_numbers, as_text, is_plain
+from multiform._typing import Doubles
+from multiform.columns._cells import DATE_FORMATS, TableError, any_numbers, as_dates, as_text, is_plain, polars
+from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text
+from multiform.columns._limits import (
+    ALMOST_ALL,
+    ENOUGH_ROWS,
+    FEWEST_VALUES,
+    LONG_NUMBER,
+    MANY_VALUES,
+    MANY_WORDS,
+    MOST_CATEGORIES,
+    MOST_VALUES,
+    MOST_WORDS,
+)
 
-__all__ = ["MOST_CATEGORIES", "MOST_WORDS", "ROLES", "decide"]
+__all__ = ["ROLES", "decide"]
 
 ROLES = ("number", "category", "date", "text", "identifier", "drop")
-
-MOST_CATEGORIES = 50
-MOST_WORDS = 200
-CODES = (3, 12)  # a whole number of so many distinct values may be a code
-MANY_VALUES = 50  # distinct ones, from which on words are read one by one
-MANY_WORDS = 3.0  # on average, in free text
-ENOUGH_ROWS = 20  # to call a column of distinct values an identifier
-ALMOST_ALL = 0.95
-LONG_NUMBER = 9  # digits
 IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid|key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
 CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
@@ -71,8 +73,8 @@ def decide(
     --------
     >>> import polars as pl
     >>> from multiform.tables import decide
-    >>> decide(pl.Series("size", ["3.5", "", "7"]))
-    Number(name='size', why='every cell reads as a number', median=5.25, has_missing=True, decimal_comma=False)
+    >>> decide(pl.Series("size", ["3.5", "", "7"])).feature_names()
+    ['size', 'size missing']
     >>> decide(pl.Series("postcode", ["01067", "80331", "01067"])).values
     ('01067', '80331')
     >>> decide(pl.Series("row", [str(i) for i in range(100)])).role
@@ -83,9 +85,9 @@ def decide(
         return Dropped(name, "asked for", "dropped")
     if role == "identifier":
         return Dropped(name, "asked for", "identifier")
-    text = as_text(series) if is_plain(series) else None
-    if text is None:
+    if not is_plain(series):
         return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
+    text = as_text(series)
     if role is not None:
         return _as_asked(series, text, role, most_categories, most_words)
     n_distinct = int(text.drop_nulls().n_unique())
@@ -107,7 +109,7 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
     if role == "text":
         return _text(name, why, text, most_words)
     if role == "number":
-        values, comma, unreadable = _numbers(series, text)
+        values, comma, unreadable = any_numbers(series)
         if unreadable:
             row = next(i for i, value in enumerate(text) if value is not None and np.isnan(values[i]))
             raise TableError(f"it was to be read as a number, and this is {text[row]!r}.", column=name, row=row)
@@ -128,52 +130,36 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
 
 def _date(series: Any, why: str) -> Date | None:
     pl = polars()
-    name = str(series.name)
+    format: str | None = None
     if series.dtype.is_temporal():
-        seconds, _ = as_dates(series, None)
-        return _date_of(name, "its type is a date", None, seconds, series.dtype != pl.Date)
-    if series.dtype != pl.String:
+        why, has_time = "its type is a date", series.dtype != pl.Date
+    elif series.dtype != pl.String:
         return None
-    text = as_text(series).drop_nulls()
-    # Most columns are none; a few cells show it.
-    if not len(text) or not (text.str.len_chars().max() <= 40 and text.head(20).str.contains(r"\d").all()):
-        return None
-    fitting = [format for format in DATE_FORMATS if not as_dates(text.head(100), format)[1]]
-    fitting = [format for format in fitting if not as_dates(text, format)[1]]
-    if not fitting:
-        return None
-    format = fitting[0]
-    if len(fitting) > 1:
-        why += f"; {fitting[1]} reads it as well"
+    else:
+        text = as_text(series).drop_nulls()
+        # Most columns are none; a few cells show it.
+        if not len(text) or not (text.str.len_chars().max() <= 40 and text.head(20).str.contains(r"\d").all()):
+            return None
+        fitting = [format for format in DATE_FORMATS if not as_dates(text.head(100), format)[1]]
+        fitting = [format for format in fitting if not as_dates(text, format)[1]]
+        if not fitting:
+            return None
+        format = fitting[0]
+        has_time = "%H" in format
+        why += f"; {fitting[1]} reads it as well ({format})" if len(fitting) > 1 else f" ({format})"
     seconds, _ = as_dates(series, format)
-    return _date_of(name, f"{why} ({format})", format, seconds, "%H" in format)
-
-
-def _date_of(name: str, why: str, format: str | None, seconds: npt.NDArray[np.float64], has_time: bool) -> Date:
     missing = np.isnan(seconds)
-    return Date(name, why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
+    return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
 
 
 # -------------------------------------------------------------------------------------------------------- numbers
 
 
-def _numbers(series: Any, text: Any) -> tuple[npt.NDArray[np.float64], bool, int]:
-    """Values, whether decimals are written with a comma, and how many cells are no numbers."""
-    values, unreadable = as_numbers(series)
-    if unreadable:
-        with_comma, still = as_numbers(series, decimal_comma=True)
-        if not still and text.drop_nulls().str.contains(r"^[-+]?\d+(,\d+)?$").all():
-            return with_comma, True, 0
-    return values, False, unreadable
-
-
-def _number(name: str, why: str, values: npt.NDArray[np.float64], comma: bool) -> Number:
-    missing = np.isnan(values)
-    if missing.all():
+def _number(name: str, why: str, values: Doubles, comma: bool) -> Number:
+    if np.isnan(values).all():
         raise TableError(f"Column {name!r} was to be read as a number, and every cell is empty.")
-    if comma:
-        why += ", with a decimal comma"
-    return Number(name, why, float(np.median(values[~missing])), bool(missing.any()), comma)
+    why += ", with a decimal comma" if comma else ""
+    return Number.learn(name, why, values, decimal_comma=comma)
 
 
 def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | None:
@@ -181,12 +167,11 @@ def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | N
     name = str(series.name)
     if series.dtype == pl.Boolean:
         return None
-    values, comma, unreadable = _numbers(series, text)
-    written = text.drop_nulls()
+    values, comma, unreadable = any_numbers(series)
     if (
         unreadable
         or np.isnan(values).all()
-        or (series.dtype == pl.String and written.str.contains(NEEDLESS_ZERO).any())
+        or (series.dtype == pl.String and text.drop_nulls().str.contains(NEEDLESS_ZERO).any())
     ):
         return None
     present = values[~np.isnan(values)]
@@ -195,14 +180,13 @@ def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | N
         why = _identifying(name, present)
         if why:
             return Dropped(name, why, "identifier")
-    distinct = np.unique(present)
-    if codes and whole and CODES[0] <= len(distinct) <= CODES[1] and len(present) > 2 * len(distinct):
-        why = f"{len(distinct)} distinct whole numbers"
-        return Code(name, why, _number(name, why, values, comma), tuple(distinct.tolist()))
+    n_values = len(np.unique(present))
+    if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
+        return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma, coded=True)
     return _number(name, "every cell reads as a number", values, comma)
 
 
-def _identifying(name: str, values: npt.NDArray[np.float64]) -> str | None:
+def _identifying(name: str, values: Doubles) -> str | None:
     """Why distinct whole numbers are names and not measures; None if they seem to be measures."""
     if _called_identifier(name):
         return "all values are distinct, and its name says that it is an identifier"
@@ -240,10 +224,8 @@ def _text(name: str, why: str, text: Any, most_words: int) -> Column:
 
 
 def _category(name: str, why: str, text: Any, most_categories: int) -> Category:
-    """The most frequent values; among equally frequent ones, the first in the alphabet."""
-    counts = sorted(text.drop_nulls().value_counts().rows(), key=lambda row: (-row[1], row[0]))
-    kept = sorted(value for value, _ in counts[:most_categories])
-    n_other = len(counts) - len(kept)
-    if n_other:
-        why += f"; the {n_other} rarest are one, 'other'"
-    return Category(name, why, tuple(kept), n_other > 0, bool(text.null_count()))
+    found = Category.learn(name, why, text.to_list(), most=most_categories)
+    if not found.has_other:
+        return found
+    n_other = int(text.drop_nulls().n_unique()) - len(found.values)
+    return replace(found, why=f"{why}; the {n_other} rarest are one, 'other'")

@@ -1,0 +1,43 @@
+"""Columns: what each one is (a number, a code, a category, a date, a text, or left out) and how it becomes numbers.
+
+Three rooms read columns: `multiform.tables` (any table, by way of polars), `multiform.diagnosis` (the features of a
+plan, as arrays) and `QMSClassifierCV` (one-hot values and hinges beside the columns of a matrix). What they do alike
+stands here once. Where they differ, `_limits.py` has the numbers side by side, and `Number` and `Category` say what
+becomes of missing cells.
+"""
+
+from multiform.columns._cells import TableError, as_dates, as_numbers, as_text, numbers_or_text, polars, typed
+from multiform.columns._decide import ROLES, decide
+from multiform.columns._encodings import Encodings
+from multiform.columns._frames import as_frame, columns_of
+from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Encoded, Number, Text, column_from
+from multiform.columns._limits import MOST_CATEGORIES, MOST_CODED, MOST_WORDS
+from multiform.columns._plans import Encoding
+
+__all__ = [
+    "MOST_CATEGORIES",
+    "MOST_CODED",
+    "MOST_WORDS",
+    "ROLES",
+    "Category",
+    "Code",
+    "Column",
+    "Date",
+    "Dropped",
+    "Encoded",
+    "Encoding",
+    "Encodings",
+    "Number",
+    "TableError",
+    "Text",
+    "as_dates",
+    "as_frame",
+    "as_numbers",
+    "as_text",
+    "column_from",
+    "columns_of",
+    "decide",
+    "numbers_or_text",
+    "polars",
+    "typed",
+]

@@ -1,0 +1,210 @@
+"""Cells as text, as numbers and as dates, whatever types they have, and which of them are missing.
+
+Tables are polars series, which may come from text files, where a missing value is written in many ways. Everything else
+is arrays, where it is None, NaN, or what pandas has for them.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from multiform._typing import Array, Bools, Doubles
+
+__all__ = [
+    "DATE_FORMATS",
+    "MISSING",
+    "TableError",
+    "any_numbers",
+    "as_dates",
+    "as_numbers",
+    "as_text",
+    "is_plain",
+    "numbers_or_text",
+    "polars",
+    "typed",
+]
+
+# What stands for a missing value in a text table.
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
+
+# In this order; the first that reads every cell of a column is taken.
+DATE_FORMATS = (
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+    "%Y/%m/%d",
+    "%Y/%m/%d %H:%M:%S",
+    "%d.%m.%Y",
+    "%d.%m.%Y %H:%M",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M",
+    "%d %b %Y",
+    "%b %d, %Y",
+)
+
+
+class TableError(ValueError):
+    """A table that cannot be read or used; names the file, the line and the column where they are known.
+
+    Parameters
+    ----------
+    sentence : str
+    column : str, default=None
+        The column of the cell that is wrong.
+    row : int, default=None
+        Its row in the table, from 0. Whoever knows where that row stands says the file and the line.
+    """
+
+    def __init__(self, sentence: str, *, column: str | None = None, row: int | None = None) -> None:
+        self.sentence, self.column, self.row = sentence, column, row
+        super().__init__(sentence if row is None else f"column {column!r}, row {row + 1}: {sentence}")
+
+
+def polars() -> Any:
+    """The library, or a sentence that says how to get it."""
+    try:
+        import polars as library
+    except ImportError as error:
+        raise ImportError('Tables are read with polars; install it with pip install "multiform[cli]".') from error
+    return library
+
+
+# ----------------------------------------------------------------------------------------------- polars series
+
+
+def is_plain(series: Any) -> bool:
+    """Whether the cells are numbers, text, dates or truth values: no lists, no bytes."""
+    pl = polars()
+    return not (series.dtype.is_nested() or series.dtype in (pl.Object, pl.Binary, pl.Duration, pl.Time))
+
+
+def as_text(series: Any) -> Any:
+    """Trimmed text; None where a value is missing. A whole number is written without a point, whatever its type."""
+    pl = polars()
+    if not is_plain(series):
+        raise TableError(
+            f"Column {series.name!r} holds values of the type {series.dtype}; cells must be numbers, text, dates or "
+            "truth values."
+        )
+    if series.dtype.is_float():
+        whole = series.is_finite() & (series == series.round(0)) & (series.abs() < 2**53)
+        as_whole = series.set(~whole.fill_null(False), None).cast(pl.Int64).cast(pl.String)
+        text = as_whole.zip_with(whole.fill_null(False), series.cast(pl.String))
+    elif series.dtype == pl.Null:
+        text = series.cast(pl.String)
+    else:
+        text = series.cast(pl.String, strict=False)
+    text = text.str.strip_chars()
+    return text.set(text.is_in(list(MISSING)).fill_null(False), None)
+
+
+def as_numbers(series: Any, decimal_comma: bool = False) -> tuple[Doubles, int]:
+    """Numbers, NaN where one is missing; and how many cells are not missing and yet no number."""
+    pl = polars()
+    if series.dtype.is_numeric() or series.dtype == pl.Boolean:
+        numbers = series.cast(pl.Float64)
+        unreadable = 0
+    else:
+        text = as_text(series)
+        numbers = (text.str.replace(",", ".", literal=True) if decimal_comma else text).cast(pl.Float64, strict=False)
+        unreadable = int((numbers.is_null() & text.is_not_null()).sum())
+    values = np.array(numbers.fill_null(float("nan")).to_numpy(), dtype=np.float64)
+    values[~np.isfinite(values)] = np.nan
+    return values, unreadable
+
+
+def any_numbers(series: Any) -> tuple[Doubles, bool, int]:
+    """As `as_numbers`, with whichever decimal mark the column has: the numbers, whether it is a comma, what is none."""
+    values, unreadable = as_numbers(series)
+    if unreadable:
+        with_comma, still = as_numbers(series, decimal_comma=True)
+        if not still and as_text(series).drop_nulls().str.contains(r"^[-+]?\d+(,\d+)?$").all():
+            return with_comma, True, 0
+    return values, False, unreadable
+
+
+def numbers_or_text(series: Any) -> Any:
+    """A series of numbers where every cell reads as one, with whichever decimal mark, else of trimmed text."""
+    values, _, unreadable = any_numbers(series)
+    return as_text(series) if unreadable else polars().Series(series.name, values)
+
+
+def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
+    """Seconds since 1970, NaN where a date is missing; and how many cells are not missing and yet no date."""
+    pl = polars()
+    if series.dtype.is_temporal() and series.dtype not in (pl.Time, pl.Duration):
+        zone = getattr(series.dtype, "time_zone", None)
+        local = series.dt.replace_time_zone(None) if zone is not None else series  # the hour on the clock there
+        moments, unreadable = local.cast(pl.Datetime("ms")), 0
+    else:
+        text = as_text(series)
+        moments = _parsed(text, format)
+        unreadable = int((moments.is_null() & text.is_not_null()).sum())
+    seconds = moments.dt.epoch("ms").cast(pl.Float64) / 1000
+    return np.array(seconds.fill_null(float("nan")).to_numpy(), dtype=np.float64), unreadable
+
+
+def _parsed(text: Any, format: str | None) -> Any:
+    pl = polars()
+    if format is None:
+        return pl.Series([None] * len(text), dtype=pl.Datetime("ms"))
+    if "%H" in format:
+        return text.str.to_datetime(format, strict=False, time_unit="ms")
+    return text.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
+
+
+# --------------------------------------------------------------------------------------------------------- arrays
+
+
+def typed(column: Array, *, parse: bool = False, words: bool = False) -> Array:
+    """Numbers with NaN, moments with NaT, or text with None.
+
+    With `parse`, text of which every cell reads as a number is numbers, moments are text, and text is trimmed; blank
+    text is missing. With `words`, everything is such text.
+    """
+    column = np.asarray(column)
+    texts = np.empty(len(column), dtype=object)
+    if column.dtype.kind in "biuf":
+        numbers = column.astype(np.float64)
+        if not words:
+            return numbers
+        texts[:] = [None if value != value else f"{value:g}" for value in numbers]
+        return texts
+    if column.dtype.kind == "M" and not (parse or words):
+        return column
+    cells = column.astype(object)
+    missing = _missing(cells, blank=parse or words)
+    if not words and (parse or all(isinstance(cell, Real) for cell in cells[~missing])):
+        try:
+            return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, missing, strict=True)])
+        except OverflowError:  # a whole number that is larger than any other
+            return np.full(len(cells), np.inf)
+        except (TypeError, ValueError):
+            pass
+    texts[:] = [None if gap else str(cell) for cell, gap in zip(cells, missing, strict=True)]
+    if parse or words:
+        texts[~missing] = [text.strip() for text in texts[~missing]]
+    return texts
+
+
+def _missing(cells: Array, blank: bool) -> Bools:
+    """None, NaN, and what pandas has for them; text of nothing but spaces, too, if `blank` is."""
+
+    def is_missing(cell: Any) -> bool:
+        if cell is None or (blank and str(cell).strip() == ""):
+            return True
+        try:
+            return bool(cell != cell)  # NaN, NaT
+        except TypeError:  # pandas' NA, which is neither equal nor unequal
+            return True
+        except ValueError:  # an array in a cell
+            return False
+
+    return np.array([is_missing(cell) for cell in cells], dtype=bool)

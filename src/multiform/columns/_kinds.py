@@ -1,0 +1,367 @@
+"""The kinds of columns. Each class is one way to make columns of numbers of a column; its fields are all that it has
+learnt from the training data: plain values, which a model file keeps.
+
+`Number` and `Category` can treat a missing cell in two ways. In tables, it has a column of its own where the training
+table had gaps, and is 0 in the columns of the values. In plans, it is read as the median, or the commonest value, in
+all columns, and one more says that it was missing.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from multiform._typing import Array, Doubles
+from multiform.columns._cells import as_dates, as_numbers, as_text, is_plain, polars
+from multiform.columns._limits import LEAST_COUNT, LEAST_MISSING
+from multiform.state import require, require_array
+
+__all__ = ["Category", "Code", "Column", "Date", "Dropped", "Encoded", "Number", "Text", "column_from"]
+
+DAY = 86_400.0
+
+
+class Encoded(NamedTuple):
+    """A column as numbers, and what was odd about it."""
+
+    values: Doubles  # shape (n, width)
+    n_missing: int
+    n_unseen: int  # categories that the training data do not have
+    n_unreadable: int  # cells of a number or date column that are neither
+
+
+@dataclass(frozen=True)
+class Column(ABC):
+    """A column of the training table.
+
+    Attributes
+    ----------
+    name : str
+    why : str
+        What it was taken for, and on what grounds; for people.
+    """
+
+    name: str
+    why: str
+    role: ClassVar[str] = "column"
+
+    @abstractmethod
+    def feature_names(self) -> list[str]:
+        """Names of the columns of numbers that it becomes."""
+
+    @abstractmethod
+    def encode(self, series: Any) -> Encoded:
+        """The numbers for a polars series of any length."""
+
+    @property
+    def width(self) -> int:
+        """How many columns of numbers it becomes."""
+        return len(self.feature_names())
+
+    def typed(self, series: Any) -> Any:
+        """The series with the type that it was taken for."""
+        return as_text(series).alias(self.name)
+
+    def description(self) -> dict[str, Any]:
+        """For people and for JSON."""
+        return {"name": self.name, "role": self.role, "why": self.why, "becomes": self.feature_names()}
+
+    def state(self) -> dict[str, Any]:
+        """What it has learnt as plain values, for a model file."""
+        return {"kind": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields(self)}}
+
+
+@dataclass(frozen=True)
+class Dropped(Column):
+    """Not used: an identifier, a constant, or asked to be left out."""
+
+    reason: str = "dropped"
+
+    @property
+    def role(self) -> str:  # type: ignore[override]
+        return self.reason
+
+    def feature_names(self) -> list[str]:
+        return []
+
+    def typed(self, series: Any) -> Any:
+        if is_plain(series):
+            return as_text(series).alias(self.name)
+        pl = polars()
+        return pl.Series(self.name, [None] * len(series), dtype=pl.String)
+
+    def encode(self, series: Any) -> Encoded:
+        return Encoded(np.empty((len(series), 0)), 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Number(Column):
+    """The number, the median where it is missing; and 1 in a further column where it is, if the training data had gaps.
+
+    Attributes
+    ----------
+    median : float
+    has_missing : bool
+        Whether a column says that the number is missing.
+    decimal_comma : bool
+        How text is read.
+    values, steps : tuple of float
+        The values that have a column of their own, and the thresholds that have one.
+    fill_all : bool
+        Whether a missing number is the median in the columns of values, too, and not 0; what says so then comes last.
+    """
+
+    median: float
+    has_missing: bool
+    decimal_comma: bool = False
+    values: tuple[float, ...] = ()
+    steps: tuple[float, ...] = ()
+    fill_all: bool = False
+    role: ClassVar[str] = "number"
+
+    @classmethod
+    def learn(
+        cls,
+        name: str,
+        why: str,
+        values: Doubles,
+        *,
+        coded: bool = False,
+        least_count: int = LEAST_COUNT,
+        least_missing: int = LEAST_MISSING,
+        **settings: Any,
+    ) -> Number:
+        """From numbers with NaN, not all missing; if `coded`, values that are frequent enough have a column each."""
+        missing = np.isnan(values)
+        present = values[~missing]
+        if coded:
+            distinct, counts = np.unique(present, return_counts=True)
+            settings["values"] = tuple(distinct[counts >= min(least_count, counts.max())].tolist())
+        return cls(name, why, float(np.median(present)), int(missing.sum()) >= least_missing, **settings)
+
+    def feature_names(self) -> list[str]:
+        missing = [f"{self.name} missing"] if self.has_missing else []
+        each = [*(f"{self.name} > {step:g}" for step in self.steps), *(f"{self.name} = {v:g}" for v in self.values)]
+        return [self.name, *each, *missing] if self.fill_all else [self.name, *missing, *each]
+
+    def columns(self, values: Doubles) -> Doubles:
+        """The columns of numbers with NaN: shape (n, width)."""
+        missing = np.isnan(values)
+        filled = np.where(missing, self.median, values)
+        read = filled if self.fill_all else values
+        told = [missing] if self.has_missing else []
+        each = [*(read > step for step in self.steps), *(read == value for value in self.values)]
+        parts = [filled, *each, *told] if self.fill_all else [filled, *told, *each]
+        return np.column_stack(parts).astype(np.float64, copy=False)
+
+    def filled(self, values: Doubles) -> Doubles:
+        """The numbers themselves, without gaps."""
+        return np.where(np.isnan(values), self.median, values)
+
+    def typed(self, series: Any) -> Any:
+        values, _ = as_numbers(series, self.decimal_comma)
+        return polars().Series(self.name, values).fill_nan(None)
+
+    def encode(self, series: Any) -> Encoded:
+        values, unreadable = as_numbers(series, self.decimal_comma)
+        missing = np.isnan(values)
+        unseen = ~missing & ~np.isin(values, self.values) if self.values else np.zeros(0)
+        return Encoded(self.columns(values), int(missing.sum()) - unreadable, int(unseen.sum()), unreadable)
+
+
+class Code(Number):
+    """A whole number of few values, which may be a measure or a code: the number, and beside it a column per value."""
+
+    role: ClassVar[str] = "code"
+
+
+@dataclass(frozen=True)
+class Category(Column):
+    """A column per value; in tables, rare values share one, "other", and a missing value has one if there were gaps.
+
+    A value that the training data do not have is "other" where there is such a column, else 0 in all columns.
+
+    Attributes
+    ----------
+    values : tuple of str
+    has_other, has_missing : bool
+        Whether there are columns for other values and for none.
+    fill : str or None
+        The value that a missing one is read as, too; None if it is 0 in the columns of all values.
+    """
+
+    values: tuple[str, ...]
+    has_other: bool
+    has_missing: bool
+    fill: str | None = None
+    role: ClassVar[str] = "category"
+    steps: ClassVar[tuple[float, ...]] = ()  # words have no order
+
+    @classmethod
+    def learn(
+        cls,
+        name: str,
+        why: str,
+        texts: Sequence[str | None] | Array,
+        *,
+        most: int | None = None,
+        least_count: int = LEAST_COUNT,
+        least_missing: int = LEAST_MISSING,
+        fill: bool = False,
+    ) -> Category:
+        """The most frequent values, among equally frequent ones the first in the alphabet; if `most` are given, the
+        others are "other". `fill` reads a missing value as the commonest.
+        """
+        counts: Counter[Any] = Counter(texts)
+        n_missing = counts.pop(None, 0)
+        ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        kept = sorted(value for value, count in ranked[:most] if count >= min(least_count, ranked[0][1]))
+        other = most is not None and len(kept) < len(ranked)
+        return cls(name, why, tuple(kept), other, n_missing >= least_missing, ranked[0][0] if fill else None)
+
+    def feature_names(self) -> list[str]:
+        names = [f"{self.name} = {value}" for value in self.values]
+        return [
+            *names,
+            *([f"{self.name} other"] if self.has_other else []),
+            *([f"{self.name} missing"] if self.has_missing else []),
+        ]
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {value: place for place, value in enumerate(self.values)}
+
+    def columns(self, texts: Sequence[str | None] | Array) -> Doubles:
+        """The columns of texts with None: shape (n, width)."""
+        missing = np.array([text is None for text in texts], dtype=bool)
+        place = np.array([self._place.get(text, -1) for text in self.filled(texts)], dtype=np.intp)
+        encoded = np.zeros((len(place), self.width))
+        known = np.flatnonzero(place >= 0)
+        encoded[known, place[known]] = 1
+        if self.has_other:
+            encoded[(place < 0) & ~missing, len(self.values)] = 1
+        if self.has_missing:
+            encoded[missing, -1] = 1
+        return encoded
+
+    def filled(self, texts: Sequence[str | None] | Array) -> Array:
+        """The texts themselves; where `fill` is, without gaps."""
+        found = np.empty(len(texts), dtype=object)
+        found[:] = [self.fill if text is None else text for text in texts]
+        return found
+
+    def encode(self, series: Any) -> Encoded:
+        texts = as_text(series).to_list()
+        unseen = sum(text is not None and text not in self._place for text in texts)
+        return Encoded(self.columns(texts), texts.count(None), unseen, 0)
+
+
+@dataclass(frozen=True)
+class Date(Column):
+    """The day as a number, and month, weekday and (where there is a time) hour as points on a circle."""
+
+    format: str | None
+    has_time: bool
+    has_missing: bool
+    median: float  # seconds since 1970
+    role: ClassVar[str] = "date"
+
+    def feature_names(self) -> list[str]:
+        circles = ["month", "weekday", *(["hour"] if self.has_time else [])]
+        return [
+            f"{self.name} day",
+            *(f"{self.name} {circle} {part}" for circle in circles for part in ("sin", "cos")),
+            *([f"{self.name} missing"] if self.has_missing else []),
+        ]
+
+    def typed(self, series: Any) -> Any:
+        pl = polars()
+        seconds, _ = as_dates(series, self.format)
+        milliseconds = (pl.Series(self.name, seconds).fill_nan(None) * 1000).round(0).cast(pl.Int64)
+        return milliseconds.cast(pl.Datetime("ms"))
+
+    def encode(self, series: Any) -> Encoded:
+        seconds, unreadable = as_dates(series, self.format)
+        missing = np.isnan(seconds)
+        moments = np.where(missing, self.median, seconds)
+        days = moments / DAY
+        month = np.array(moments, dtype="datetime64[s]").astype("datetime64[M]").astype(np.int64) % 12
+        # 1 January 1970 was a Thursday.
+        turns = [month / 12, (np.floor(days) + 3) % 7 / 7, *([days % 1] if self.has_time else [])]
+        circles = [part(2 * np.pi * turn) for turn in turns for part in (np.sin, np.cos)]
+        columns = [days, *circles, *([missing] if self.has_missing else [])]
+        return Encoded(np.column_stack(columns).astype(np.float64), int(missing.sum()) - unreadable, 0, unreadable)
+
+
+@dataclass(frozen=True, eq=False)
+class Text(Column):
+    """Free text: how much each of the most frequent words tells (scikit-learn's TF-IDF)."""
+
+    words: tuple[str, ...]
+    weights: Doubles
+    role: ClassVar[str] = "text"
+
+    @classmethod
+    def learn(cls, name: str, why: str, texts: Sequence[str], most_words: int) -> Text:
+        """The `most_words` most frequent words of the training texts."""
+        fitted = _vectorizer(max_features=most_words).fit(texts)
+        return cls(name, why, tuple(fitted.get_feature_names_out().tolist()), np.asarray(fitted.idf_, dtype=np.float64))
+
+    def feature_names(self) -> list[str]:
+        return [f"{self.name} : {word}" for word in self.words]
+
+    @cached_property
+    def _fitted(self) -> Any:
+        vectorizer = _vectorizer(vocabulary=list(self.words))
+        vectorizer.idf_ = self.weights
+        return vectorizer
+
+    def encode(self, series: Any) -> Encoded:
+        text = as_text(series)
+        values = self._fitted.transform(text.fill_null("").to_list()).toarray()
+        return Encoded(np.asarray(values, dtype=np.float64), int(text.null_count()), 0, 0)
+
+
+def _vectorizer(**settings: Any) -> Any:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    return TfidfVectorizer(sublinear_tf=True, strip_accents="unicode", token_pattern=r"(?u)\b\w+\b", **settings)
+
+
+# The type of each field in a model file; a name means the same in all kinds.
+FIELD_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("name", "why", "reason"), str),
+    **dict.fromkeys(("has_missing", "has_other", "has_time", "decimal_comma", "fill_all"), bool),
+    **dict.fromkeys(("values", "steps", "words"), tuple),
+    **dict.fromkeys(("format", "fill"), str | None),
+    "median": float,
+    "weights": np.ndarray,
+}
+
+
+def column_from(state: Any) -> Column:
+    """The column of a `Column.state`; ValueError where it is none."""
+    kinds = {kind.__name__: kind for kind in (Dropped, Number, Code, Category, Date, Text)}
+    kind: Any = kinds.get(str(state.get("kind"))) if isinstance(state, dict) else None
+    require(kind is not None, "a column is none")
+    parts = {name: value for name, value in state.items() if name != "kind"}
+    require(parts.keys() == {field.name for field in fields(kind)}, "a column has other parts than its kind")
+    cell_type = str if kind in (Category, Text) else float
+    for name, value in parts.items():
+        require(isinstance(value, FIELD_TYPES[name]), f"{name} of a column has the wrong type")
+        require(not isinstance(value, float) or np.isfinite(value), f"{name} of a column is not a number")
+        if isinstance(value, tuple):
+            require(all(isinstance(one, cell_type) for one in value), f"{name} of a column has the wrong type")
+            require(len(set(value)) == len(value), f"{name} of a column are not distinct")
+    if kind is Text:
+        require_array(parts["weights"], (len(parts["words"]),), "f", "the weights of words")
+    if kind is Category:
+        require(parts["fill"] in (None, *parts["values"]), "a missing value is read as one that is none")
+    found: Column = kind(**parts)
+    return found

@@ -265,7 +265,7 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ("fit {new}/lists.parquet -t b -o {new}/m.mfm", 1, "Column 'b' holds values of the type List(Int64)"),
         ("fit {folder}/train.csv -t leve -o {new}/m.mfm", 1, "There is no column 'leve' to predict"),
         ("fit {folder}/train.csv -t level -o {new}/no/m.mfm --model qms", 1, "there is no folder"),
-        ("fit {folder}/train.csv -t patient_id -o {new}/m.mfm", 1, "which are no classes"),
+        ("fit {folder}/train.csv -t patient_id -o {new}/m.mfm", 1, "too many for classes"),
         ("fit {folder}/none.csv -t level -o {new}/m.mfm", 1, "There is no file"),
         ("fit {new}/bad.csv -t b -o {new}/m.mfm", 1, "bad.csv, line 3, column 3: the line has 3 cells"),
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --alpha 2", 2, "'--alpha': 2.0 is not in the range"),

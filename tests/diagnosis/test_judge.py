@@ -9,7 +9,6 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 from scipy.stats import norm
 
-from multiform.diagnosis._encoding import Encoding, FeatureCode, columns_of
 from multiform.diagnosis._judge import NOBODY_STOPS, Judge, suffices
 from multiform.diagnosis._search import unpack
 from multiform.diagnosis._trust import SetTrust, expected_regret, fit_correction, fit_sharpness, fit_trust
@@ -176,46 +175,3 @@ def test_the_table_grows_while_it_is_read(judge):
 def test_chances_of_no_evidence_are_the_shares(judge):
     trust = SetTrust(1.0, 0.0, 1.0, 1.0, (0.0, 0.0))
     np.testing.assert_allclose(judge.unseen(0).chances, trust.chances(judge.models.unseen(0)))
-
-
-# ------------------------------------------------------------------------------------------------- encoding
-
-
-def test_numbers_codes_words_and_missing_values():
-    rng = np.random.default_rng(0)
-    columns = {
-        "age": rng.normal(50, 10, 90),
-        "pain": np.tile([1.0, 2.0, 4.0], 30),
-        "mood": np.array(["good", "bad", None] * 30, dtype=object),
-    }
-    columns["age"][:20] = np.nan
-    encoding = Encoding.learnt(columns, [["age"], ["pain", "mood"]])
-    age, pain, mood = encoding.codes
-    assert (age.width, pain.width, mood.width) == (2, 4, 3)  # and missing; and three values; two words and missing
-    assert age.fill == pytest.approx(np.nanmedian(columns["age"]))
-    rows = encoding.encode(columns)
-    np.testing.assert_array_equal(encoding.column_owner, [0, 0, 1, 1, 1, 1, 1, 1, 1])
-    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-6)
-    np.testing.assert_allclose(rows[:, 0].std(), 1, rtol=1e-5)
-    np.testing.assert_allclose(rows[:, 1:2].std(), 0.6, rtol=1e-5)
-    assert encoding.features(1) == ["pain", "mood"]
-    unknown = encoding.encode({"age": np.array([50.0]), "mood": np.array(["odd"], dtype=object)})
-    assert np.isfinite(unknown).all()
-
-
-def test_many_patients_get_thresholds():
-    column = np.random.default_rng(0).normal(size=2000)
-    code = FeatureCode.learnt("x", column)
-    assert len(code.steps) == 16
-    cut = code.columns(np.array([code.steps[3], np.nextafter(code.steps[3], 9)]))[:, 4]
-    assert cut[0] < 0 < cut[1]
-
-
-def test_a_column_that_never_varies_is_read_as_nothing():
-    code = FeatureCode.learnt("x", np.ones(30))
-    assert (code.columns(np.array([1.0, 5.0])) == 0).all()
-
-
-def test_columns_by_name():
-    X = np.arange(6).reshape(3, 2)
-    np.testing.assert_array_equal(columns_of(X, ["a", "b"])["b"], [1, 3, 5])

@@ -149,7 +149,7 @@ def test_a_frame_may_count_its_columns_and_know_na():
     frame = pd.DataFrame(X[:, :2]).convert_dtypes()
     frame.loc[::6, 1] = pd.NA
     planner = DiagnosisPlanner({0: 1.0, 1: 20.0}, level=0.01, cv=3, random_state=0).fit(frame, y)
-    assert planner.encoding_.codes[1].tells_missing
+    assert planner.encoding_.codes[1].has_missing
     assert (planner.predict(frame) == y).mean() > 0.75
 
 

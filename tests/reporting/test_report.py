@@ -24,7 +24,7 @@ from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSCla
 from multiform.reporting import Report, _pictures, report
 from multiform.reporting._answers import ask
 from multiform.reporting._baselines import compare
-from multiform.reporting._columns import columns_of
+from multiform.reporting._columns import kind_of, read_columns
 from multiform.reporting._pictures import Picture, plain
 from multiform.reporting._scores import ModelScores, difference, proportion
 
@@ -293,7 +293,7 @@ def test_frames_with_words_gaps_and_dates():
         assert "2026-01-01 to 2026-04-30" in text
     for other in compare(frame, y, frame, y, seed=0).baselines[1:]:  # they see the words
         assert (other.labels == y).mean() > 0.9
-    kinds = {column.name: column.kind for column in columns_of(frame)}
+    kinds = {name: kind_of(column) for name, column in read_columns(frame).items()}
     assert kinds == {"height": "number", "kind": "text", "day": "date", "flag": "number", "whole": "number"}
     assert "patient " in words(report(OnKind().fit(frame, y), frame, y, baselines=False).html)
 

@@ -182,7 +182,7 @@ def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | N
             return Dropped(name, why, "identifier")
     n_values = len(np.unique(present))
     if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
-        return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma, coded=True)
+        return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma)
     return _number(name, "every cell reads as a number", values, comma)
 
 

@@ -19,12 +19,13 @@ import numpy as np
 
 from multiform._typing import Array, Doubles
 from multiform.columns._cells import as_dates, as_numbers, as_text, is_plain, polars
-from multiform.columns._limits import LEAST_COUNT, LEAST_MISSING
+from multiform.columns._limits import LEAST_CELLS
 from multiform.state import require, require_array
 
 __all__ = ["Category", "Code", "Column", "Date", "Dropped", "Encoded", "Number", "Text", "column_from"]
 
 DAY = 86_400.0
+Texts = Sequence[str | None] | Array
 
 
 class Encoded(NamedTuple):
@@ -127,23 +128,14 @@ class Number(Column):
 
     @classmethod
     def learn(
-        cls,
-        name: str,
-        why: str,
-        values: Doubles,
-        *,
-        coded: bool = False,
-        least_count: int = LEAST_COUNT,
-        least_missing: int = LEAST_MISSING,
-        **settings: Any,
+        cls, name: str, why: str, values: Doubles, least: tuple[int, int] = LEAST_CELLS, **settings: Any
     ) -> Number:
-        """From numbers with NaN, not all missing; if `coded`, values that are frequent enough have a column each."""
+        """From numbers with NaN, not all missing."""
         missing = np.isnan(values)
-        present = values[~missing]
-        if coded:
-            distinct, counts = np.unique(present, return_counts=True)
-            settings["values"] = tuple(distinct[counts >= min(least_count, counts.max())].tolist())
-        return cls(name, why, float(np.median(present)), int(missing.sum()) >= least_missing, **settings)
+        if issubclass(cls, Code):
+            distinct, counts = np.unique(values[~missing], return_counts=True)
+            settings["values"] = tuple(distinct[counts >= min(least[0], counts.max())].tolist())
+        return cls(name, why, float(np.median(values[~missing])), int(missing.sum()) >= least[1], **settings)
 
     def feature_names(self) -> list[str]:
         missing = [f"{self.name} missing"] if self.has_missing else []
@@ -152,10 +144,9 @@ class Number(Column):
 
     def columns(self, values: Doubles) -> Doubles:
         """The columns of numbers with NaN: shape (n, width)."""
-        missing = np.isnan(values)
-        filled = np.where(missing, self.median, values)
+        filled = self.filled(values)
         read = filled if self.fill_all else values
-        told = [missing] if self.has_missing else []
+        told = [np.isnan(values)] if self.has_missing else []
         each = [*(read > step for step in self.steps), *(read == value for value in self.values)]
         parts = [filled, *each, *told] if self.fill_all else [filled, *told, *each]
         return np.column_stack(parts).astype(np.float64, copy=False)
@@ -205,25 +196,18 @@ class Category(Column):
 
     @classmethod
     def learn(
-        cls,
-        name: str,
-        why: str,
-        texts: Sequence[str | None] | Array,
-        *,
-        most: int | None = None,
-        least_count: int = LEAST_COUNT,
-        least_missing: int = LEAST_MISSING,
-        fill: bool = False,
+        cls, name: str, why: str, texts: Texts, least: tuple[int, int] = LEAST_CELLS, most: int | None = None
     ) -> Category:
-        """The most frequent values, among equally frequent ones the first in the alphabet; if `most` are given, the
-        others are "other". `fill` reads a missing value as the commonest.
+        """The most frequent values, among equally frequent ones the first in the alphabet.
+
+        If there are more than `most`, the rest is "other". Without `most`, a missing value is read as the commonest.
         """
         counts: Counter[Any] = Counter(texts)
         n_missing = counts.pop(None, 0)
         ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-        kept = sorted(value for value, count in ranked[:most] if count >= min(least_count, ranked[0][1]))
-        other = most is not None and len(kept) < len(ranked)
-        return cls(name, why, tuple(kept), other, n_missing >= least_missing, ranked[0][0] if fill else None)
+        kept = sorted(value for value, count in ranked[:most] if count >= min(least[0], ranked[0][1]))
+        other, fill = (False, ranked[0][0]) if most is None else (len(kept) < len(ranked), None)
+        return cls(name, why, tuple(kept), other, n_missing >= least[1], fill)
 
     def feature_names(self) -> list[str]:
         names = [f"{self.name} = {value}" for value in self.values]
@@ -237,7 +221,7 @@ class Category(Column):
     def _place(self) -> dict[str, int]:
         return {value: place for place, value in enumerate(self.values)}
 
-    def columns(self, texts: Sequence[str | None] | Array) -> Doubles:
+    def columns(self, texts: Texts) -> Doubles:
         """The columns of texts with None: shape (n, width)."""
         missing = np.array([text is None for text in texts], dtype=bool)
         place = np.array([self._place.get(text, -1) for text in self.filled(texts)], dtype=np.intp)
@@ -250,7 +234,7 @@ class Category(Column):
             encoded[missing, -1] = 1
         return encoded
 
-    def filled(self, texts: Sequence[str | None] | Array) -> Array:
+    def filled(self, texts: Texts) -> Array:
         """The texts themselves; where `fill` is, without gaps."""
         found = np.empty(len(texts), dtype=object)
         found[:] = [self.fill if text is None else text for text in texts]

@@ -11,9 +11,9 @@ MOST_VALUES_IN_PLANS = 6
 MOST_CODED = 200  # columns of a table: in a wider one, a number of few values is no code but a pixel, or the like
 MOST_ENRICHED = 500  # columns of a matrix: a wider one is not enriched unless it is asked for
 
-# Cells that must have a value for it to get a column, and that must be missing for a column to say so.
-LEAST_COUNT, LEAST_COUNT_IN_PLANS = 1, 5
-LEAST_MISSING, LEAST_MISSING_IN_PLANS = 1, 10
+# Cells that must have a value for it to get a column, and cells that must be missing for a column to say so.
+LEAST_CELLS = 1, 1
+LEAST_CELLS_IN_PLANS = 5, 10
 
 # Tables: columns that a category and a text become at most.
 MOST_CATEGORIES = 50

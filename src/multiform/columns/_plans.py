@@ -25,8 +25,7 @@ from multiform.columns._limits import (
     CUT_FROM,
     CUTS,
     FEWEST_VALUES,
-    LEAST_COUNT_IN_PLANS,
-    LEAST_MISSING_IN_PLANS,
+    LEAST_CELLS_IN_PLANS,
     MOST_VALUES_IN_PLANS,
 )
 from multiform.state import require, require_array
@@ -120,9 +119,8 @@ class Encoding:
 def _learnt(name: str, column: Array) -> tuple[Number | Category, Doubles]:
     """What a feature becomes, from training patients, and their columns."""
     values = _read(name, column)
-    least: dict[str, int] = {"least_count": LEAST_COUNT_IN_PLANS, "least_missing": LEAST_MISSING_IN_PLANS}
     if values.dtype.kind != "f":
-        words = Category.learn(name, "a cell holds a word", values, fill=True, **least)
+        words = Category.learn(name, "a cell holds a word", values, LEAST_CELLS_IN_PLANS)
         return words, words.columns(values)
     present = values[~np.isnan(values)]
     if not len(present):
@@ -130,11 +128,10 @@ def _learnt(name: str, column: Array) -> tuple[Number | Category, Doubles]:
             f"Feature {name!r} of DiagnosisPlanner.fit is missing for every patient; leave the test out of costs."
         )
     n_distinct = len(np.unique(present))
-    coded = FEWEST_VALUES <= n_distinct <= MOST_VALUES_IN_PLANS
+    kind = Code if FEWEST_VALUES <= n_distinct <= MOST_VALUES_IN_PLANS else Number
     cut = n_distinct > MOST_VALUES_IN_PLANS and len(values) >= CUT_FROM
     steps = tuple(np.unique(np.quantile(present, CUTS)).tolist()) if cut else ()
-    kind = Code if coded else Number
-    number = kind.learn(name, "every cell is a number", values, coded=coded, steps=steps, fill_all=True, **least)
+    number = kind.learn(name, "every cell is a number", values, LEAST_CELLS_IN_PLANS, steps=steps, fill_all=True)
     return number, number.columns(values)
 
 

@@ -17,7 +17,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ __all__ = ["ROLES", "decide"]
 ROLES = ("number", "category", "date", "text", "identifier", "drop")
 IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid|key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
 CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
+COMMA = ", with a decimal comma"
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 
 
@@ -96,7 +96,7 @@ def decide(
     if n_distinct == 1 and not text.null_count():
         return Dropped(name, f"every cell is {text[0]!r}", "constant")
     return (
-        _date(series, "every cell reads as a date")
+        _date(series, text, "every cell reads as a date")
         or _numeric(series, text, n_distinct, codes)
         or _words(name, text, n_distinct, most_categories, most_words)
     )
@@ -105,7 +105,7 @@ def decide(
 def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_words: int) -> Column:
     name, why = str(series.name), "asked for"
     if role == "category":
-        return _category(name, why, text, most_categories)
+        return Category.learn(name, why, text.to_list(), most=most_categories)
     if role == "text":
         return _text(name, why, text, most_words)
     if role == "number":
@@ -113,9 +113,11 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
         if unreadable:
             row = next(i for i, value in enumerate(text) if value is not None and np.isnan(values[i]))
             raise TableError(f"it was to be read as a number, and this is {text[row]!r}.", column=name, row=row)
-        return _number(name, why, values, comma)
+        if np.isnan(values).all():
+            raise TableError(f"Column {name!r} was to be read as a number, and every cell is empty.")
+        return Number.learn(name, why + COMMA * comma, values, decimal_comma=comma)
     if role == "date":
-        date = _date(series, why)
+        date = _date(series, text, why)
         if date is None:
             raise TableError(
                 f"Column {name!r} was to be read as a date, and no format reads all of it; "
@@ -128,7 +130,7 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
 # ---------------------------------------------------------------------------------------------------------- dates
 
 
-def _date(series: Any, why: str) -> Date | None:
+def _date(series: Any, text: Any, why: str) -> Date | None:
     pl = polars()
     format: str | None = None
     if series.dtype.is_temporal():
@@ -136,7 +138,7 @@ def _date(series: Any, why: str) -> Date | None:
     elif series.dtype != pl.String:
         return None
     else:
-        text = as_text(series).drop_nulls()
+        text = text.drop_nulls()
         # Most columns are none; a few cells show it.
         if not len(text) or not (text.str.len_chars().max() <= 40 and text.head(20).str.contains(r"\d").all()):
             return None
@@ -153,13 +155,6 @@ def _date(series: Any, why: str) -> Date | None:
 
 
 # -------------------------------------------------------------------------------------------------------- numbers
-
-
-def _number(name: str, why: str, values: Doubles, comma: bool) -> Number:
-    if np.isnan(values).all():
-        raise TableError(f"Column {name!r} was to be read as a number, and every cell is empty.")
-    why += ", with a decimal comma" if comma else ""
-    return Number.learn(name, why, values, decimal_comma=comma)
 
 
 def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | None:
@@ -183,12 +178,12 @@ def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | N
     n_values = len(np.unique(present))
     if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
         return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma)
-    return _number(name, "every cell reads as a number", values, comma)
+    return Number.learn(name, "every cell reads as a number" + COMMA * comma, values, decimal_comma=comma)
 
 
 def _identifying(name: str, values: Doubles) -> str | None:
     """Why distinct whole numbers are names and not measures; None if they seem to be measures."""
-    if _called_identifier(name):
+    if IDENTIFIER_NAME.search(name) or CAMEL_IDENTIFIER.search(name):
         return "all values are distinct, and its name says that it is an identifier"
     if len(np.unique(np.diff(values))) == 1:
         return "it counts the rows"
@@ -196,10 +191,6 @@ def _identifying(name: str, values: Doubles) -> str | None:
     if len(digits) == 1 and digits.pop() >= LONG_NUMBER:
         return "all values are distinct numbers of the same length"
     return None
-
-
-def _called_identifier(name: str) -> bool:
-    return bool(IDENTIFIER_NAME.search(name) or CAMEL_IDENTIFIER.search(name))
 
 
 # ----------------------------------------------------------------------------------------------------------- text
@@ -213,7 +204,8 @@ def _words(name: str, text: Any, n_distinct: int, most_categories: int, most_wor
         return Dropped(name, f"{n_distinct} distinct values in {len(present)} cells", "identifier")
     if n_distinct > MANY_VALUES and n_words >= MANY_WORDS:
         return _text(name, f"{n_words:.0f} words a cell, {n_distinct} distinct texts", text, most_words)
-    return _category(name, f"{n_distinct} distinct value{'s' * (n_distinct != 1)}", text, most_categories)
+    why = f"{n_distinct} distinct value{'s' * (n_distinct != 1)}"
+    return Category.learn(name, why, text.to_list(), most=most_categories)
 
 
 def _text(name: str, why: str, text: Any, most_words: int) -> Column:
@@ -221,11 +213,3 @@ def _text(name: str, why: str, text: Any, most_words: int) -> Column:
         return Text.learn(name, why, text.drop_nulls().to_list(), most_words)
     except ValueError:  # scikit-learn's, when no cell holds a word
         return Dropped(name, "its text holds no words", "dropped")
-
-
-def _category(name: str, why: str, text: Any, most_categories: int) -> Category:
-    found = Category.learn(name, why, text.to_list(), most=most_categories)
-    if not found.has_other:
-        return found
-    n_other = int(text.drop_nulls().n_unique()) - len(found.values)
-    return replace(found, why=f"{why}; the {n_other} rarest are one, 'other'")

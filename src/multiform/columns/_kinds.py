@@ -206,8 +206,11 @@ class Category(Column):
         n_missing = counts.pop(None, 0)
         ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
         kept = sorted(value for value, count in ranked[:most] if count >= min(least[0], ranked[0][1]))
-        other, fill = (False, ranked[0][0]) if most is None else (len(kept) < len(ranked), None)
-        return cls(name, why, tuple(kept), other, n_missing >= least[1], fill)
+        if most is None:
+            return cls(name, why, tuple(kept), False, n_missing >= least[1], ranked[0][0])
+        n_other = len(ranked) - len(kept)
+        why += f"; the {n_other} rarest are one, 'other'" if n_other else ""
+        return cls(name, why, tuple(kept), n_other > 0, n_missing >= least[1])
 
     def feature_names(self) -> list[str]:
         names = [f"{self.name} = {value}" for value in self.values]

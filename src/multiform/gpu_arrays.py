@@ -54,7 +54,7 @@ def on_gpu_like(array: npt.NDArray[Any], other: Any) -> Any:
 
 
 def _cupy_array(array: Any) -> Any:
-    from multiform.engines.cuda import cupy_module
+    from multiform.engines.cuda.device import cupy_module
 
     cupy = cupy_module()
     if isinstance(array, (np.ndarray, cupy.ndarray)) or not hasattr(array, "__dlpack__"):

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from multiform._typing import Array, Doubles, Floats, Indices, Ints
+from multiform.runtime import on_gpu
 
 if TYPE_CHECKING:
     from multiform.engines import Engine
@@ -226,6 +227,8 @@ def noise_energy(coefficients: Floats, noise: float) -> Doubles | None:
 
 def as_stored(X: Any) -> Any | None:
     """X itself where an engine can read it (float32 or uint8 with contiguous rows, CSR of float32), else None."""
+    if on_gpu(X):
+        return X
     if scipy.sparse.issparse(X):
         X = X.tocsr()
         if X.dtype != np.float32:

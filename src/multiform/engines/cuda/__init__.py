@@ -11,7 +11,7 @@ from typing import Any
 from multiform.engines.base import TrainingState
 from multiform.engines.cuda.adam import CudaAdamState
 from multiform.engines.cuda.cpm import CudaCpmState
-from multiform.engines.cuda.device import cuda_is_there, cupy_module, open_device, small_wanted
+from multiform.engines.cuda.device import cuda_is_there, open_device, small_wanted
 from multiform.engines.cuda.small_adam import CudaSmallAdamState, fits_in_a_block
 from multiform.engines.cuda.states import freeing
 from multiform.engines.cuda.storage import DeviceRows, place
@@ -20,7 +20,7 @@ from multiform.runtime import on_gpu
 from multiform.separators import Rows, Separators
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
 
-__all__ = ["CudaEngine", "cuda_is_there", "cupy_module"]
+__all__ = ["CudaEngine", "cuda_is_there"]
 
 
 class CudaEngine:
@@ -39,14 +39,19 @@ class CudaEngine:
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
     ) -> TrainingState:
-        with freeing(self.release):
-            rows = self._place(problem.rows)
-            if isinstance(solver, CpmSolver):
-                return CudaCpmState(solver, problem, batch, rows, self.release)
-            assert isinstance(solver, AdamSolver)
-            small = fits_in_a_block(solver, problem, batch, rows) and small_wanted()
-            state = CudaSmallAdamState if small else CudaAdamState
-            return state(solver, problem, batch, rows, self.release, moments)
+        with freeing(self.release):  # frees the frames below this one
+            return self._begin(problem, batch, solver, moments)
+
+    def _begin(
+        self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None
+    ) -> TrainingState:
+        rows = self._place(problem.rows)
+        if isinstance(solver, CpmSolver):
+            return CudaCpmState(solver, problem, batch, rows, self.release)
+        assert isinstance(solver, AdamSolver)
+        small = fits_in_a_block(solver, problem, batch, rows) and small_wanted()
+        state = CudaSmallAdamState if small else CudaAdamState
+        return state(solver, problem, batch, rows, self.release, moments)
 
     def values(self, rows: Rows, separators: Separators) -> Any:
         with freeing(self.release):

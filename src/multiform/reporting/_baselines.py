@@ -59,9 +59,11 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> Comparis
         rows, train = _some(len(y), MOST_ROWS, rng), _some(len(y_train), _most_training_rows(X), rng)
         seen = "the training data" if len(train) == len(y_train) else f"{len(train):,} samples of the training data"
         how = f"Baselines were trained on {seen} and judged on{_which(rows, y)} the samples of this report."
-        tables = _table(_safe_indexing(X_train, train)), _table(_safe_indexing(X, rows))
+        matrix, n_numbers = _numbers_and_words(_safe_indexing(X_train, train))
+        asked, _ = _numbers_and_words(_safe_indexing(X, rows))
         known = np.asarray(y_train)[train]
-        found = [_answered(name, model, *tables, known) for name, model in _models(tables[0], seed).items()]
+        models = _models(matrix, n_numbers, seed)
+        found = [_answered(name, model, matrix, asked, known) for name, model in models.items()]
         briefly = "" if len(train) == len(y_train) else f"trained on {len(train):,} samples"
         return Comparison(found, rows, how, briefly)
     if len(y) < LEAST_ROWS:
@@ -73,8 +75,9 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> Comparis
         f"Baselines were trained and judged by {N_FOLDS}-fold cross-validation within{_which(rows, y)} the "
         "samples of this report, as no training data were given. The model was trained elsewhere, perhaps on more data."
     )
-    table, labels = _table(_safe_indexing(X, rows)), y[rows]
-    found = [_cross_fitted(name, model, table, labels) for name, model in _models(table, seed).items()]
+    matrix, n_numbers = _numbers_and_words(_safe_indexing(X, rows))
+    models = _models(matrix, n_numbers, seed)
+    found = [_cross_fitted(name, model, matrix, y[rows]) for name, model in models.items()]
     return Comparison(found, rows, how, "cross-validated on these samples")
 
 
@@ -97,66 +100,40 @@ def _majority(y: Array) -> Baseline:
     return Baseline("majority class", np.full(len(y), classes[counts.argmax()]), chances, classes)
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Numbers and texts apart, or a sparse matrix as it is."""
-
-    numbers: Array
-    texts: Array
-    sparse: Any
-
-    def rows(self, index: Array) -> _Table:
-        return _Table(self.numbers[index], self.texts[index], None if self.sparse is None else self.sparse[index])
-
-    @property
-    def matrix(self) -> Any:
-        if self.sparse is not None:
-            return self.sparse
-        return np.hstack([self.numbers.astype(object), self.texts]) if self.texts.shape[1] else self.numbers
-
-
-def _table(X: Any) -> _Table:
+def _numbers_and_words(X: Any) -> tuple[Any, int]:
+    """A matrix of the numbers and then, as objects, the texts, and how many are numbers; a sparse one as it is."""
     columns = read_columns(X)
     if columns is None:
-        nothing = np.empty((X.shape[0], 0))
-        return _Table(nothing, nothing, scipy.sparse.csr_matrix(X))
-    n = len(next(iter(columns.values()), ()))
-    texts = [column for column in columns.values() if kind_of(column) == "text"]
+        return scipy.sparse.csr_matrix(X), X.shape[1]
     numbers = [as_number(column) for column in columns.values() if kind_of(column) != "text"]
-    words = np.column_stack(texts) if texts else np.empty((n, 0), dtype=object)
-    words = np.where(words == None, "", words)  # noqa: E711 - cell by cell
-    return _Table(np.column_stack(numbers) if numbers else np.empty((n, 0)), words, None)
+    texts = [column for column in columns.values() if kind_of(column) == "text"]
+    words = [np.where(column == None, "", column) for column in texts]  # noqa: E711 - cell by cell
+    return np.column_stack([*numbers, *words]), len(numbers)
 
 
-def _models(table: _Table, seed: int) -> dict[str, Any]:
+def _models(matrix: Any, n_numbers: int, seed: int) -> dict[str, Any]:
     """Name -> classifier, each with the preparation of columns that it needs."""
-    if table.sparse is not None:
-        numbers: Any = MaxAbsScaler()
-    else:
-        n_numbers, n_texts = table.numbers.shape[1], table.texts.shape[1]
-        prepared = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
+    prepared: Any = MaxAbsScaler()
+    if not scipy.sparse.issparse(matrix):
+        numbers = make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler())
         categories = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=20)
-        numbers = ColumnTransformer(
-            [
-                ("numbers", prepared, np.arange(n_numbers)),
-                ("texts", categories, np.arange(n_numbers, n_numbers + n_texts)),
-            ]
-        )
+        words = np.arange(n_numbers, matrix.shape[1])
+        prepared = ColumnTransformer([("numbers", numbers, np.arange(n_numbers)), ("texts", categories, words)])
     return {
         "majority class": DummyClassifier(strategy="prior"),
-        "logistic regression": make_pipeline(numbers, LogisticRegression(max_iter=200)),
-        "random forest": make_pipeline(numbers, RandomForestClassifier(random_state=seed)),
+        "logistic regression": make_pipeline(prepared, LogisticRegression(max_iter=200)),
+        "random forest": make_pipeline(prepared, RandomForestClassifier(random_state=seed)),
     }
 
 
-def _answered(name: str, model: Any, train: _Table, test: _Table, known: Array) -> Baseline:
+def _answered(name: str, model: Any, train: Any, test: Any, known: Array) -> Baseline:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline that stops early is still a baseline
-        model.fit(train.matrix, known)
-    return Baseline(name, model.predict(test.matrix), model.predict_proba(test.matrix), model.classes_)
+        model.fit(train, known)
+    return Baseline(name, model.predict(test), model.predict_proba(test), model.classes_)
 
 
-def _cross_fitted(name: str, model: Any, table: _Table, y: Array) -> Baseline:
+def _cross_fitted(name: str, model: Any, matrix: Any, y: Array) -> Baseline:
     classes, counts = np.unique(y, return_counts=True)
     fair = StratifiedKFold if counts.min() >= N_FOLDS else KFold  # a class with fewer samples cannot be in every fold
     labels, chances = np.empty_like(y), np.zeros((len(y), len(classes)))
@@ -165,7 +142,7 @@ def _cross_fitted(name: str, model: Any, table: _Table, y: Array) -> Baseline:
             part = DummyClassifier(strategy="prior")
         else:
             part = model
-        found = _answered(name, part, table.rows(train), table.rows(test), y[train])
+        found = _answered(name, part, matrix[train], matrix[test], y[train])
         labels[test] = found.labels
         chances[np.ix_(test, np.searchsorted(classes, found.classes))] = found.chances
     return Baseline(name, labels, chances, classes)

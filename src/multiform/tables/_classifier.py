@@ -328,11 +328,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(isinstance(state["columns_"], list), "the columns are none")
         columns = [column_from(column) for column in state["columns_"]]
         require(len({column.name for column in columns}) == len(columns), "two columns have one name")
-        width = sum(column.width for column in columns)
         require(hasattr(estimator, "predict") and hasattr(estimator, "classes_"), "the estimator is not fitted")
-        require(
-            getattr(estimator, "n_features_in_", None) == width, "the columns do not become what the estimator reads"
-        )
+        read = getattr(estimator, "n_features_in_", None)
+        require(read == sum(column.width for column in columns), "the columns do not become what the estimator reads")
         require(target is None or isinstance(target, str), "the target is no name")
         require(isinstance(state["training_"], dict), "the figures of the training are none")
         require(isinstance(state["whole_labels"], bool), "whole_labels is neither true nor false")

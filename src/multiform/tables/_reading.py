@@ -192,20 +192,17 @@ def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
 
 
 def _scanned(source: Source, rows: int) -> Iterator[Batch]:
-    """Parquet and Arrow, a slice at a time."""
+    """Parquet and Arrow, a slice at a time; standard input is read as a whole."""
     pl = polars()
     if source.path == STANDARD_INPUT:
         reader = pl.read_parquet if source.format == "parquet" else pl.read_ipc
-        whole = _whole(source, lambda: reader(sys.stdin.buffer.read()))
-        for start in range(0, max(1, len(whole)), rows):
-            yield Batch(whole.slice(start, rows), source, start + 1, start / max(1, len(whole)))
-        return
-    scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
-    # Not a pattern: what looks like one has been expanded.
-    path = glob.escape(source.path)
-    n_rows = _whole(source, lambda: scan(path).select(pl.len()).collect().item())
+        scanned = _whole(source, lambda: reader(sys.stdin.buffer.read()).lazy())
+    else:
+        scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
+        scanned = _whole(source, lambda: scan(glob.escape(source.path)))  # what looks like a pattern has been expanded
+    n_rows = _whole(source, lambda: scanned.select(pl.len()).collect().item())
     for start in range(0, max(1, n_rows), rows):
-        frame = _whole(source, lambda at=start: scan(path).slice(at, rows).collect())
+        frame = _whole(source, lambda at=start: scanned.slice(at, rows).collect())
         yield Batch(frame, source, start + 1, min(1.0, (start + rows) / max(1, n_rows)))
 
 

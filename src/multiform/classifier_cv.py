@@ -20,8 +20,32 @@ from multiform.encodings import Encodings
 from multiform.inputs import check_input, content_folds, prepare, read_with
 from multiform.labels import check_training_data, class_weights_of, of_mean_one
 from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
+from multiform.state import (
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+    require_positive,
+    require_whole,
+)
 
 __all__ = ["QMSClassifierCV"]
+
+RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
+# What a model file holds of a fitted model under its own name.
+FITTED = (
+    "classes_",
+    "cv_results_",
+    "best_noise_",
+    "best_encoding_",
+    "oof_accuracy_",
+    "temperature_",
+    "n_iter_",
+    "n_features_in_",
+)
 
 Array = npt.NDArray[Any]
 Doubles = npt.NDArray[np.float64]
@@ -274,6 +298,54 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, "feature_names_in_"])
+        if "classes_" not in state:
+            return {}
+        kept = [{"columns": one.columns, "factor": one.factor, "separators": one.weights} for one in self._kept]
+        encodings = self._encodings._get_state()
+        return state | {"encodings": encodings, "center": self._center, "scale": self._scale, "kept": kept}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Each kept setting: separators (folds * m, q, columns + 1) on columns that there are."""
+        name = type(self).__name__
+        require_names(state, name, [*FITTED, "encodings", "center", "scale", "kept"], ["feature_names_in_"])
+        m, p = require_classes(state["classes_"]), require_features(state)
+        require_positive(state["temperature_"], "temperature_")
+        require_whole(state["n_iter_"], 0, "n_iter_")
+        require_numbers([state["best_noise_"], state["oof_accuracy_"]], "a figure of the fit")
+        require(isinstance(state["best_encoding_"], str), "best_encoding_ is not a name")
+        results = require_names(state["cv_results_"], "cv_results_", RESULTS)
+        n_settings = {len(column) for column in results.values() if isinstance(column, list)}
+        require(len(n_settings) == 1 and isinstance(results["encoding"], list), "cv_results_ is no table")
+        for column in RESULTS[1:]:
+            require_numbers(results[column], f"{column} of cv_results_")
+        center = require_array(state["center"], (None,), "f", "center")
+        width = len(center)
+        scale = require_array(state["scale"], (width,), "f", "scale")
+        encodings = Encodings("auto")
+        encodings._set_state(state["encodings"])
+        same = p <= width == encodings.transform(np.zeros((1, p))).shape[1]
+        require(same, "the encodings do not have the columns that the model reads")
+        require((scale > 0).all() and np.isfinite(center).all(), "the scaling is wrong")
+        require(state["kept"], "there is no separator")
+        kept = []
+        for one in state["kept"]:
+            require_names(one, "a setting", ["columns", "factor", "separators"])
+            columns = require_array(one["columns"], (None,), "i", "columns")
+            require(columns.dtype == np.int32 and len(columns) > 0, "columns has the wrong type")
+            require(columns.min() >= 0 and columns.max() < width, "a separator reads columns that there are not")
+            separators = require_array(one["separators"], (None, None, len(columns) + 1), "f", "separators")
+            fits = separators.dtype == np.float32 and separators.flags.c_contiguous
+            require(fits, "separators has the wrong type")
+            require(len(separators) > 0 and len(separators) % m == 0, "there is not a separator for each class")
+            require_positive(one["factor"], "factor")
+            kept.append(_KeptSetting(columns, one["factor"], separators))
+        vars(self).update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
+        self._encodings, self._center, self._scale, self._kept = encodings, center, scale, kept
 
 
 class _KeptSetting:

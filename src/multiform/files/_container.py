@@ -19,7 +19,8 @@ import struct
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from multiform._typing import Array
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "pack", "unpack"]
 
@@ -32,7 +33,7 @@ DIGEST_AT = len(MAGIC) + VERSION.size
 BODY_AT = DIGEST_AT + hashlib.sha256().digest_size
 JSON_AT = BODY_AT + LENGTH.size
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 
 
 class ModelFileError(ValueError):

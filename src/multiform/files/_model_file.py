@@ -13,9 +13,9 @@ import numpy as np
 import scipy
 import sklearn
 
-from multiform.files import _kinds
 from multiform.files._atomic import atomic_path
 from multiform.files._container import FORMAT_VERSION, ModelFileError, pack, unpack
+from multiform.files._kinds import OURS
 from multiform.files._plain import plain
 from multiform.files._tree import TreeReader, TreeWriter
 
@@ -58,10 +58,9 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
     True
     """
     name = type(model).__name__
-    if name not in _kinds.root_names():
+    if name not in OURS:
         raise TypeError(
-            f"multiform.save writes {', '.join(_kinds.root_names())}; got a {name}. "
-            "For anything else there is joblib or skops."
+            f"multiform.save writes {', '.join(OURS)}; got a {name}. For anything else there is joblib or skops."
         )
     writer = TreeWriter()
     tree = writer.write(model, "model")
@@ -150,7 +149,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _check_header(header: dict[str, Any], name: str) -> None:
     """Whether the description is one, so that whoever reads it can rely on its form."""
-    if header.get("schema") != SCHEMA or header.get("kind") not in _kinds.root_names():
+    if header.get("schema") != SCHEMA or header.get("kind") not in OURS:
         raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
     forms = {
         "versions": dict,

@@ -33,13 +33,15 @@ once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta, betabinom, binom
+
+from multiform.state import require, require_names, require_whole
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -72,6 +74,18 @@ class Certificate:
     n_accepted: int
     n_correct: int
     level: float
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Certificate:
+        """From its fields, as a model file has them."""
+        require_names(state, "a certificate", [field.name for field in fields(cls)])
+        threshold, level = state["threshold"], state["level"]
+        require(isinstance(threshold, float) and not np.isnan(threshold), "the threshold of a certificate is wrong")
+        require(isinstance(level, float) and 0 <= level <= 1, "the level of a certificate is wrong")
+        for name in ("n_tested", "n_accepted", "n_correct"):
+            require_whole(state[name], 0, f"{name} of a certificate")
+        require(state["n_correct"] <= state["n_accepted"] <= state["n_tested"], "the counts of a certificate are wrong")
+        return cls(**state)
 
     @property
     def attained(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from math import ceil
 from numbers import Real
 from typing import Any
@@ -23,11 +24,32 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 
 from multiform.metrics._labels import distinct, positions
 from multiform.metrics._trust import ScoreMethod, trust_score
-from multiform.triage._certify import certify, samples_needed
+from multiform.state import (
+    FEATURES,
+    fitted_state,
+    require,
+    require_array,
+    require_features,
+    require_names,
+    require_whole,
+)
+from multiform.triage._certify import Certificate, certify, samples_needed
 from multiform.triage._judged import Judged, cut_metadata, fit_and_judge, judge
 from multiform.triage._report import TriageReport
 
 Bools = NDArray[np.bool_]
+
+# What a model file holds of a fitted model; the second where the estimator has them.
+FITTED = (
+    "classes_",
+    "estimator_",
+    "fallback_",
+    "guarantee_",
+    "attained_",
+    "thresholds_",
+    "certificates_",
+    "n_calibration_",
+)
 
 
 class TargetNotReachedWarning(UserWarning):
@@ -521,6 +543,37 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             TargetNotReachedWarning,
             stacklevel=3,
         )
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, *FEATURES])
+        if "estimator_" not in state:
+            return {}
+        return state | {"certificates_": [asdict(certificate) for certificate in self.certificates_]}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """A threshold for each class of the estimator, and the certificates behind them."""
+        require_names(state, type(self).__name__, FITTED, FEATURES)
+        if "n_features_in_" in state:
+            require_features(state)
+        estimator, fallback, classes = state["estimator_"], state["fallback_"], state["classes_"]
+        require_array(classes, (None,), "biufUO", "classes_")
+        for part in (estimator, fallback):
+            if part is None and part is fallback:
+                continue
+            require(is_classifier(part), "a part is not a classifier")
+            require((positions(np.asarray(part.classes_), classes) >= 0).all(), "a part has other classes")
+            width = getattr(part, "n_features_in_", None)
+            require(width == state.get("n_features_in_"), "a part reads another number of features")
+        certificates = [Certificate._from_state(one) for one in state["certificates_"]]
+        n_classes = len(estimator.classes_)
+        require(len(certificates) in (1, n_classes), "there is not a certificate for each class")
+        require_array(state["thresholds_"], (n_classes,), "f", "thresholds_")
+        require(isinstance(state["attained_"], bool), "attained_ is neither true nor false")
+        require(state["guarantee_"] in ("exact", "approximate"), "guarantee_ is wrong")
+        require_whole(state["n_calibration_"], 1, "n_calibration_")
+        vars(self).update(state | {"certificates_": certificates})
 
 
 def _check_samples(owner: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:

@@ -635,4 +635,4 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 require(moment.dtype == np.float32 and moment.flags.c_contiguous, "moments has the wrong type")
             require_whole(steps, 0, "the number of steps")
         private = {f"_{part}": state[part] for part in ("center", "scale", "n_trained", "moments") if part in state}
-        vars(self).update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state} | private)
+        self.__dict__.update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state} | private)

@@ -344,7 +344,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             require(len(separators) > 0 and len(separators) % m == 0, "there is not a separator for each class")
             require_positive(one["factor"], "factor")
             kept.append(_KeptSetting(columns, one["factor"], separators))
-        vars(self).update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
+        self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self._encodings, self._center, self._scale, self._kept = encodings, center, scale, kept
 
 

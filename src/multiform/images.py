@@ -226,4 +226,4 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         filters = require_array(state["filters_"], (self.patch_size**2 * shape[2], self.n_filters), "f", "filters_")
         require(filters.dtype == np.float32 and np.isfinite(filters).all(), "filters_ is not finite")
         require_positive(state["contrast_"], "contrast_")
-        vars(self).update(state)
+        self.__dict__.update(state)

@@ -30,7 +30,15 @@ from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff
 from multiform.diagnosis._trust import SetTrust
 from multiform.inputs import content_folds
-from multiform.state import fitted_state, require, require_array, require_classes, require_features, require_names
+from multiform.state import (
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+)
 
 __all__ = ["DiagnosisPlanner", "ThetaNotReachedWarning"]
 
@@ -521,7 +529,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "judge_": Judge(**state["judge_"] | {"models": EvidenceModels(**models | learnt), "trusts": trusts}),
         }
         _check_state(built, m)
-        vars(self).update(built)
+        self.__dict__.update(built)
 
 
 def _auto_folds(n: int) -> int:
@@ -582,7 +590,15 @@ def _fields(record: Any) -> dict[str, Any]:
 def _check_state(state: dict[str, Any], m: int) -> None:
     tariff, plan, encoding, judge = (state[name] for name in ("tariff_", "plan_", "encoding_", "judge_"))
     n_tests = len(tariff.tests)
+    figures = ("theta_", "full_accuracy_", "level_", "expected_cost_", "panel_cost_", "stopped_at_once_")
+    require_numbers([state[name] for name in figures], "a figure of the plan")
     require(state["level_"] >= 0, "level_ is wrong")
+    require(state["order_"] == [tariff.tests[t] for t in plan.order], "order_ is not that of the plan")
+    for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
+        require(len(state[name]) == len(plan), f"{name} is of another plan")
+        for row in state[name]:
+            require_numbers(row, name)
+            require(len(row) == width, f"{name} is of other classes")
     require(len(plan.tests) == len(plan.held) == len(plan.following), "the plan has parts of several lengths")
     for node, (test, after) in enumerate(zip(plan.tests, plan.following, strict=True)):
         require(0 <= test < n_tests and len(after) == m, "the plan buys a test that there is not")

@@ -149,7 +149,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _check_header(header: dict[str, Any], name: str) -> None:
     """Whether the description is one, so that whoever reads it can rely on its form."""
-    if header.get("schema") != SCHEMA or header.get("kind") not in OURS:
+    if header.get("schema") != SCHEMA or header.get("kind") not in list(OURS):
         raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
     forms = {
         "versions": dict,

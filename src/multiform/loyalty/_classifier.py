@@ -406,7 +406,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chance = ChanceOfBeingRight(n_levels, m)
         chance._set_state(state["score"])
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
-        vars(self).update(kept | tables, _committee=Committee(classes, alterations, nominal, altered), _chance=chance)
+        self.__dict__.update(kept | tables)
+        self._committee, self._chance = Committee(classes, alterations, nominal, altered), chance
 
 
 class _Samples(NamedTuple):

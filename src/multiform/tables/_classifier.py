@@ -338,7 +338,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(isinstance(state["training_"], dict), "training_ is wrong")
         require(state["target_"] is None or isinstance(state["target_"], str), "target_ is not a name")
         require(isinstance(state["whole_labels"], bool), "whole_labels is neither true nor false")
-        vars(self).update({name: state[name] for name in FITTED} | {"columns_": columns})
+        self.__dict__.update({name: state[name] for name in FITTED} | {"columns_": columns})
         self._whole_labels = state["whole_labels"]
 
 

@@ -573,7 +573,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         require(isinstance(state["attained_"], bool), "attained_ is neither true nor false")
         require(state["guarantee_"] in ("exact", "approximate"), "guarantee_ is wrong")
         require_whole(state["n_calibration_"], 1, "n_calibration_")
-        vars(self).update(state | {"certificates_": certificates})
+        self.__dict__.update(state | {"certificates_": certificates})
 
 
 def _check_samples(owner: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:

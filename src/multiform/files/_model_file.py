@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import os
 import platform
 from collections.abc import Mapping
@@ -111,7 +112,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     except ImportError:
         raise  # an optional part is missing, which is not the file's fault
     except Exception as error:  # parts that do not fit each other; the checksum was right, so the writer meant them
-        raise ModelFileError(f"{name} holds no model that works: {str(error).rstrip('.')}.") from error
+        what = " ".join(str(error).split()).rstrip(".")
+        raise ModelFileError(f"{name} holds no model that works: {what}.") from error
     if type(model).__name__ != kind:
         raise ModelFileError(f"{name} is damaged: it says {kind} and holds {type(model).__name__}.")
     return model
@@ -179,10 +181,9 @@ def _content(path: str | os.PathLike[str]) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    from multiform import __version__
-
+    package = importlib.import_module("multiform")  # asked for by its name, as it imports this room
     return {
-        "multiform": __version__,
+        "multiform": package.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,

@@ -20,7 +20,7 @@ from multiform.inputs import check_input, check_training_data, class_weights_of,
 from multiform.monitor import Monitor, Validation
 from multiform.prediction import MemberFunctionMixin
 from multiform.separators import Scaling, Separators, noise_energy
-from multiform.solvers import AdamSolver
+from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
     fitted_state,
     require,
@@ -253,7 +253,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             masks = training_masks(X, target, seed) if self.calibrate and validation is None else [None]
         n_train = len(target) - (0 if held_out is None else len(held_out))
         n_components = self._n_components(n_train, X.shape[1], len(classes))
-        solver = solver_for(self.solver, n_train, n_components, **self._solver_parameters())
+        solver = self._solver(n_train, n_components)
         with self._trainer(X, target, classes, weight, self.scaling, keep_zeros=self.solver != "adam") as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
             members = [
@@ -459,8 +459,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             return int(self.n_components_)
         return components_for(self.n_components, n, n_features, n_classes)
 
-    def _solver_parameters(self) -> dict[str, Any]:
-        return {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+    def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
+        asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        return solver_for(self.solver, n, n_components, **asked)  # type: ignore[arg-type]
 
     def _split(
         self,

@@ -85,6 +85,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     temperature_ : float
     n_iter_ : int
         Passes that every model made.
+    encodings_ : Encodings
+        How X becomes the columns that the models read.
+    separators_ : Separators
+        The member functions of all models of the ensemble, stacked.
+    factors_ : ndarray of shape (n_models,)
+        The share of each model: the score of a class is the sum over models of ``factor * -log f``.
     n_features_in_ : int
 
     Examples
@@ -214,9 +220,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # The score of a class is the sum over all kept models of factor * -log f.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
         factors = shares / (np.array(temperatures) * n_folds)
-        self._encodings = encodings
-        self._separators = Separators.stack([separators[member] for member in kept])
-        self._factors = np.array([factors[member // n_folds] for member in kept])
+        self.encodings_ = encodings
+        self.separators_ = Separators.stack([separators[member] for member in kept])
+        self.factors_ = np.array([factors[member // n_folds] for member in kept])
 
     def _folds(self, X: Any, target: Array, random: np.random.Generator) -> tuple[Indices, int]:
         if isinstance(self.cv, Integral):
@@ -243,10 +249,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = self._encodings.transform(check_input(self, X))
-        f = evaluate(self._separators, X, self.device, self.n_jobs, single=True)
-        scores = log_scores(f).reshape(len(f), len(self._factors), -1)
-        return np.asarray(np.tensordot(self._factors, scores, axes=(0, 1)))
+        X = self.encodings_.transform(check_input(self, X))
+        f = evaluate(self.separators_, X, self.device, self.n_jobs, single=True)
+        scores = log_scores(f).reshape(len(f), len(self.factors_), -1)
+        return np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)))
 
     def predict(self, X: Any) -> Array:
         """The class that the ensemble finds likeliest."""
@@ -270,21 +276,20 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*FITTED, "feature_names_in_"])
+        state = fitted_state(self, [*FITTED, "feature_names_in_", "encodings_", "separators_", "factors_"])
         if "classes_" not in state:
             return {}
-        separators = self._separators
+        separators = self.separators_
         return state | {
-            "encodings": self._encodings._get_state(),
+            "encodings_": self.encodings_._get_state(),
+            "separators_": separators.as_plain(),
             "scaling": separators.scaling.as_plain(),
-            "separators": separators.as_plain(),
-            "factors": self._factors,
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
         name = type(self).__name__
-        require_names(state, name, [*FITTED, "encodings", "scaling", "separators", "factors"], ["feature_names_in_"])
+        require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], ["feature_names_in_"])
         m, p = require_classes(state["classes_"]), require_features(state)
         require_positive(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
@@ -297,15 +302,15 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             require_numbers(results[column], f"{column} of cv_results_")
         scaling = Scaling.from_plain(state["scaling"])
         encodings = Encodings("auto")
-        encodings._set_state(state["encodings"])
+        encodings._set_state(state["encodings_"])
         width = len(scaling.center)
         same = p <= width == encodings.transform(np.zeros((1, p))).shape[1]
         require(same, "the encodings do not have the columns that the model reads")
-        separators = Separators.from_plain(state["separators"], scaling, m)
-        factors = require_array(state["factors"], (separators.n_members,), "f", "factors")
+        separators = Separators.from_plain(state["separators_"], scaling, m)
+        factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and np.isfinite(factors).all(), "a share is not a positive number")
         vars(self).update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
-        self._encodings, self._separators, self._factors = encodings, separators, factors
+        self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:

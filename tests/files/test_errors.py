@@ -157,7 +157,8 @@ def test_a_description_that_lacks_something(key, content, tmp_path):
 @pytest.mark.parametrize("name", ["components_", "offsets_", "center", "scale", "classes_"])
 def test_arrays_that_do_not_fit_never_reach_the_engine(name, content, tmp_path):
     def shorten(header, arrays):
-        node = first(header, "QMSClassifier")["state"][name]
+        state = first(header, "QMSClassifier")["state"]
+        node = state[name] if name in state else dict(state["scaling"]["dict"])[name]
         if "array" in node:
             arrays[node["array"]] = arrays[node["array"]][:-1]
         else:
@@ -174,8 +175,7 @@ def test_columns_of_an_ensemble_stay_inside_the_matrix(tmp_path):
     multiform.save(models.model("cv"), path)
 
     def outside(header, arrays):
-        kept = dict(header["model"]["state"]["kept"][0]["dict"])
-        node = kept["columns"]
+        node = dict(header["model"]["state"]["separators_"]["dict"])["columns"]
         arrays[node["array"]] = arrays[node["array"]] + np.int32(10_000)
 
     path.write_bytes(sealed(outside, path.read_bytes()))

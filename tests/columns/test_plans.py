@@ -111,7 +111,7 @@ def test_state_of_an_encoding():
         ({"center": np.zeros(3)}, "center of the encoding has the wrong shape"),
         ({"scale": np.zeros(25)}, "scaling of the encoding is wrong"),
         ({"scale": np.full(25, np.nan)}, "scaling of the encoding is wrong"),
-        ({"more": 1}, "has other parts"),
+        ({"more": 1}, "the encoding has no attribute 'more'"),
     ],
 )
 def test_a_wrong_state_of_an_encoding(change, match):

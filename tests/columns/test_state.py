@@ -29,8 +29,8 @@ def test_columns_come_back(name):
     [
         ("sepal", {"kind": "Column"}, "a column is none"),
         ("sepal", {"kind": ["Number"]}, "a column is none"),
-        ("sepal", {"kind": "Date"}, "other parts than its kind"),
-        ("sepal", {"more": 1}, "other parts than its kind"),
+        ("sepal", {"kind": "Date"}, "a Date has no attribute 'decimal_comma'"),
+        ("sepal", {"more": 1}, "a Number has no attribute 'more'"),
         ("sepal", {"name": 3}, "name of a column has the wrong type"),
         ("sepal", {"median": float("nan")}, "median of a column is not a number"),
         ("sepal", {"median": "5"}, "median of a column has the wrong type"),
@@ -81,7 +81,7 @@ def test_a_table_model_comes_back():
         ({"estimator_": None}, "the estimator is not fitted"),
         ({"training_": []}, "the figures of the training"),
         ({"whole_labels": 1}, "whole_labels is neither true nor false"),
-        ({"more": 1}, "other attributes"),
+        ({"more": 1}, "TableClassifier has no attribute 'more'"),
     ],
 )
 def test_a_table_model_that_is_none(change, match):
@@ -132,7 +132,7 @@ def test_transformers_of_the_user_cannot_be_held():
         ({"n_features": 0}, "the number of features is wrong"),
         ({"n_features": 2**40}, "the number of features is wrong"),
         ({"n_features": 3}, "reads columns that there are not"),
-        ({"more": 1}, "the encodings have other parts"),
+        ({"more": 1}, "Encodings has no attribute 'more'"),
     ],
 )
 def test_encodings_that_are_none(change, match):
@@ -152,7 +152,7 @@ def test_encodings_that_are_none(change, match):
         ({"knots": None}, "hinges without knots"),
         ({"knots": np.full((7, 5), np.nan)}, "knots do not ascend"),
         ({"knots": np.zeros((3, 5))}, "hinges without knots"),
-        ({"more": 1}, "has found other parts"),
+        ({"more": 1}, "an enrichment has no attribute 'more'"),
     ],
 )
 def test_an_enrichment_that_is_none(change, match):

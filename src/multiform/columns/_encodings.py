@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from multiform._typing import Array, Ints
 from multiform.columns._limits import FEWEST_VALUES, MOST_ENRICHED, MOST_VALUES, N_KNOTS
-from multiform.state import require, require_array
+from multiform.state import require, require_array, require_names
 
 __all__ = ["Encodings"]
 
@@ -105,8 +105,7 @@ class Encodings:
         return {"names": self.names, "n_features": self.n_features, "enriched": enriched}
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        parts = {"names", "n_features", "enriched"}
-        require(isinstance(state, dict) and state.keys() == parts, "the encodings have other parts")
+        require_names(state, "Encodings", ["names", "n_features", "enriched"])
         names, p, enriched = state["names"], state["n_features"], state["enriched"]
         known = isinstance(names, list) and len(names) > 0 and set(names) <= {"plain", "enriched"}
         require(known, "an encoding is unknown")
@@ -150,8 +149,7 @@ def _found(transformer: ColumnTransformer) -> dict[str, Any]:
 
 def _restored(n_features: int, found: dict[str, Any]) -> ColumnTransformer:
     """The enrichment that has found this: fitted to any rows, as categories are given, then given its splines."""
-    parts = {"value_columns", "categories", "hinge_columns", "knots"}
-    require(isinstance(found, dict) and found.keys() == parts, "an encoding has found other parts")
+    require_names(found, "an enrichment", ["value_columns", "categories", "hinge_columns", "knots"])
     values, hinges = (require_array(found[part], (None,), "i", part) for part in ("value_columns", "hinge_columns"))
     both = np.concatenate([values, hinges])
     inside = not len(both) or (both.min() >= 0 and both.max() < n_features and len(np.unique(both)) == len(both))

@@ -20,7 +20,7 @@ import numpy as np
 from multiform._typing import Array, Doubles
 from multiform.columns._cells import as_dates, as_numbers, as_text, is_plain, polars
 from multiform.columns._limits import LEAST_CELLS
-from multiform.state import require, require_array
+from multiform.state import require, require_array, require_names
 
 __all__ = ["Category", "Code", "Column", "Date", "Dropped", "Encoded", "Number", "Text", "column_from"]
 
@@ -338,7 +338,7 @@ def column_from(state: Any) -> Column:
     kind: Any = kinds.get(str(state.get("kind"))) if isinstance(state, dict) else None
     require(kind is not None, "a column is none")
     parts = {name: value for name, value in state.items() if name != "kind"}
-    require(parts.keys() == {field.name for field in fields(kind)}, "a column has other parts than its kind")
+    require_names(parts, f"a {kind.__name__}", [field.name for field in fields(kind)])
     cell_type = str if kind in (Category, Text) else float
     for name, value in parts.items():
         require(isinstance(value, FIELD_TYPES[name]), f"{name} of a column has the wrong type")

@@ -28,7 +28,7 @@ from multiform.columns._limits import (
     LEAST_CELLS_IN_PLANS,
     MOST_VALUES_IN_PLANS,
 )
-from multiform.state import require, require_array
+from multiform.state import require, require_array, require_names
 
 __all__ = ["Encoding"]
 
@@ -102,8 +102,7 @@ class Encoding:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Encoding:
         """The encoding of a `state`; ValueError where it is none."""
-        parts = {"codes", "owner", "center", "scale"}
-        require(isinstance(state, dict) and state.keys() == parts, "the encoding has other parts")
+        require_names(state, "the encoding", ["codes", "owner", "center", "scale"])
         require(isinstance(state["codes"], list | tuple) and len(state["codes"]) > 0, "the encoding has no features")
         codes: list[Any] = [column_from(code) for code in state["codes"]]
         require(all(isinstance(code, Number | Category) for code in codes), "a feature is no number and no category")

@@ -26,12 +26,14 @@ from multiform.columns import (
     polars,
 )
 from multiform.loyalty import LoyaltyClassifier
-from multiform.state import require
+from multiform.state import fitted_state, require, require_names
 from multiform.tables._target import labels_of, learn_labels
 
 __all__ = ["Surprise", "TableClassifier", "answers_of", "fit_chosen"]
 
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
+FITTED = ("columns_", "target_", "estimator_", "training_")  # what a model file holds
+FOLLOWING = ("classes_", "n_features_in_", "feature_names_in_")  # and what follows from it
 
 
 class Surprise(NamedTuple):
@@ -310,20 +312,15 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        if not hasattr(self, "columns_"):
+        state = fitted_state(self, [*FITTED, *FOLLOWING])
+        if "columns_" not in state:
             return {}
-        return {
-            "columns_": [column.state() for column in self.columns_],
-            "target_": self.target_,
-            "estimator_": self.estimator_,
-            "training_": self.training_,
-            "whole_labels": self._whole_labels,
-        }
+        columns = [column.state() for column in self.columns_]
+        return {name: state[name] for name in FITTED} | {"columns_": columns, "whole_labels": self._whole_labels}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """The columns become what the estimator reads; the rest follows from these."""
-        parts = {"columns_", "target_", "estimator_", "training_", "whole_labels"}
-        require(state.keys() == parts, "TableClassifier has other attributes")
+        require_names(state, type(self).__name__, [*FITTED, "whole_labels"])
         estimator, target = state["estimator_"], state["target_"]
         require(isinstance(state["columns_"], list), "the columns are none")
         columns = [column_from(column) for column in state["columns_"]]

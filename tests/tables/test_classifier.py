@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
-from multiform.tables import Column, TableClassifier, TableError
+from multiform.tables import Category, Column, Date, Number, TableClassifier, TableError, Text, fit_chosen
 from tests.files.models import model, table
 
 
@@ -37,6 +37,7 @@ def test_pandas_polars_and_mappings_are_the_same():
     for form in (
         pd.DataFrame(table().to_dict(as_series=False)),
         table().lazy(),
+        table().to_arrow(),
         table().to_dict(as_series=False),
         table().select(reversed(table().columns)),
         frame,
@@ -189,3 +190,48 @@ def test_labels_with_a_nul_at_their_end_are_other_labels():
 def test_a_column_is_one_of_its_kinds():
     with pytest.raises(TypeError, match="abstract"):
         Column("a", "because")
+
+
+def test_an_estimator_that_depends_on_the_data():
+    """The table is encoded once, and the model is as if the estimator had been given."""
+    asked = []
+
+    def choose(matrix, labels):
+        asked.append((matrix, labels))
+        return qms(n_components=matrix.shape[1])
+
+    chosen = fit_chosen(TableClassifier(drop=["note"]), table(), "kind", choose)
+    ((matrix, labels),) = asked
+    np.testing.assert_array_equal(matrix, chosen.transform(table()))
+    np.testing.assert_array_equal(labels, table()["kind"].to_numpy())
+    given = TableClassifier(qms(n_components=matrix.shape[1]), drop=["note"]).fit(table(), "kind")
+    assert chosen.estimator.n_components == matrix.shape[1]
+    np.testing.assert_array_equal(chosen.predict_proba(table()), given.predict_proba(table()))
+
+
+def test_columns_are_encoded_once_in_a_fit(monkeypatch):
+    counts = dict.fromkeys((column.name for column in model("table").columns_), 0)
+    for kind in (Category, Date, Number, Text):
+        encode = kind.encode
+
+        def counted(self, series, encode=encode):
+            counts[self.name] += 1
+            return encode(self, series)
+
+        monkeypatch.setattr(kind, "encode", counted)
+    fit_chosen(TableClassifier(), table(), "kind", lambda matrix, labels: qms())
+    assert counts == {name: int(name not in ("id", "always")) for name in counts}
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"estimator": 3}, "'estimator' parameter of TableClassifier must be an object implementing 'fit'"),
+        ({"drop": "note"}, "'drop' parameter of TableClassifier must be an array-like"),
+        ({"most_categories": 0}, r"'most_categories' parameter .* in the range \[1, inf\)"),
+        ({"most_words": 2.5}, "'most_words' parameter of TableClassifier must be an int"),
+    ],
+)
+def test_parameters_are_checked(settings, match):
+    with pytest.raises(ValueError, match=match):
+        TableClassifier(**settings).fit(table(), "kind")

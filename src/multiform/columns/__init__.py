@@ -6,7 +6,7 @@ stands here once. Where they differ, `_limits.py` has the numbers side by side, 
 becomes of missing cells.
 """
 
-from multiform.columns._cells import TableError, as_dates, as_numbers, as_text, numbers_or_text, polars, typed
+from multiform.columns._cells import TableError, as_numbers, as_text, numbers_or_text, polars, typed
 from multiform.columns._decide import ROLES, decide
 from multiform.columns._encodings import Encodings
 from multiform.columns._frames import as_frame, columns_of
@@ -30,7 +30,6 @@ __all__ = [
     "Number",
     "TableError",
     "Text",
-    "as_dates",
     "as_frame",
     "as_numbers",
     "as_text",

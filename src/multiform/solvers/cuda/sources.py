@@ -31,10 +31,17 @@ def argument_layout(name: str, structure: str) -> npt.NDArray[Any]:
     >>> argument_layout("values.cu", "Values").dtype.names[:2]
     ('rows', 'pitch')
     """
-    body = re.search(rf"struct {structure} {{(.*?)\n}};", source_text(name), re.DOTALL)
-    if body is None:
+    dtype = np.dtype(_fields(source_text(name), name, structure), align=True)
+    return np.zeros(1, dtype=dtype)
+
+
+def _fields(text: str, name: str, structure: str) -> list[tuple[str, Any]]:
+    """Those of its base come first, as the compiler has them."""
+    found = re.search(rf"^struct {structure}(?: : (\w+))? {{(.*?)\n}};", text, re.DOTALL | re.MULTILINE)
+    if found is None:
         raise ValueError(f"{name} declares no structure {structure}.")
-    fields: list[tuple[str, Any]] = [
-        (field, np.uint64 if pointer else _TYPES[kind]) for kind, pointer, field in _FIELD.findall(body[1])
+    base, body = found.groups()
+    inherited = [] if base is None else _fields(text, name, base)
+    return inherited + [
+        (field, np.uint64 if pointer else _TYPES[kind]) for kind, pointer, field in _FIELD.findall(body)
     ]
-    return np.zeros(1, dtype=np.dtype(fields, align=True))

@@ -13,7 +13,7 @@ from multiform import DiagnosisPlanner, QMSClassifier, QMSClassifierCV
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.solvers.cuda import device as cuda_device
 from multiform.solvers.cuda.cpm import REGISTERS_OF_THREAD
-from multiform.solvers.cuda.sources import argument_layout
+from multiform.solvers.cuda.sources import argument_layout, source_number
 from multiform.solvers.placement import GAINS_FROM, works_on_gpu
 from multiform.testing import SOLVERS, GpuEngine, sample_batch, sample_problem
 from tests.gpu import nvrtc
@@ -173,6 +173,8 @@ def test_arguments_are_those_of_the_sources():
         assert argument_layout(source, structure).dtype.names
     with pytest.raises(ValueError, match=r"values\.cu declares no structure Nothing"):
         argument_layout("values.cu", "Nothing")
+    with pytest.raises(ValueError, match=r"values\.cu declares no constant kNothing"):
+        source_number("values.cu", "kNothing")
 
 
 def test_a_forgotten_argument_is_an_error(emulated):

@@ -149,9 +149,9 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
                 float own_slope = 0, loss = 0;
 #pragma unroll 5
                 for (int j = 0; j < m; ++j) {
-                    const Pair pair = ratio_pair(own, value_of(i, j), a.alpha);
-                    own_slope += j != y ? pair.own_slope : 0.0f;
-                    loss += j != y ? pair.loss : 0.0f;
+                    const Pair pair = pair_of(own, value_of(i, j), a.alpha);
+                    own_slope += j != y && pair.active ? pair.inverse : 0.0f;
+                    loss += j != y ? loss_of(pair, a.alpha) : 0.0f;
                 }
                 if (k == y) slope = own_slope;
                 if (k == 0) {
@@ -160,7 +160,7 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
                     weight_sum += static_cast<double>(weight);
                 }
             }
-            if (k != y) slope = ratio_pair(own, value_of(i, k), a.alpha).rival_slope;
+            if (k != y) slope = rival_slope_of(pair_of(own, value_of(i, k), a.alpha));
             slope *= weight * scale;
             slope_sum += static_cast<double>(slope);
         }

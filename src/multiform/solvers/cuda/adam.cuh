@@ -43,14 +43,16 @@ DEVICE float rate_of_step(const Descent& a, int member, int64 pass, int64 batch,
 // loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
 // d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2
 struct Pair {
-    float loss, own_slope, rival_slope;  // of one j, without w
+    float inverse, ratio;  // 1 / f_j, f_y / f_j
+    bool active;
 };
 
-DEVICE Pair ratio_pair(float own, float rival, float alpha) {
+DEVICE Pair pair_of(float own, float rival, float alpha) {
     const float inverse = 1.0f / rival, ratio = own * inverse;
-    const bool above = ratio > alpha;
-    return {larger(alpha, ratio), above ? inverse : 0.0f, above ? -ratio * inverse : 0.0f};
+    return {inverse, ratio, ratio > alpha};
 }
+DEVICE float loss_of(const Pair& pair, float alpha) { return larger(alpha, pair.ratio); }
+DEVICE float rival_slope_of(const Pair& pair) { return pair.active ? -pair.ratio * pair.inverse : 0.0f; }
 
 // One weight's step (Kingma and Ba 2015).
 DEVICE void adam_step(const Descent& a, float gradient, float rate, float& weight, float& first, float& second) {

@@ -141,25 +141,25 @@ DEVICE void sum_of_group(Sum* v, Group& group) {
 
 // The separator that a block has, and the samples of it that are this thread's.
 struct Part {
-    int64 set;  // m member + k
     int k, member;
-    int64 n, n_own;           // samples that the separator can affect; its own class's stand first
-    int64 n_lanes;            // n in whole blocks of 16
-    int64 first;              // of this thread's samples
-    int count, stride;        // of them, where they stand in memory
-    bool has_own;             // A warp whose samples are all of one kind
-    bool has_others;          // need not do the other kind's work.
-    const float* f;           // (capacity, m) of this member, as the others see it
-    const int* places;        // (n,) of its samples
-    const stored_t* columns;  // (features + 1, n_lanes)
+    int64 n, n_own;            // samples that the separator can affect; its own class's stand first
+    int64 n_lanes;             // n in whole blocks of 16
+    int64 first;               // of this thread's samples
+    int count, stride;         // of them, where they stand in memory
+    bool has_own, has_others;  // a warp whose samples are all of one kind need not do the other kind's work
+    const float* f;            // (capacity, m) of this member, as the others see it
+    const int* places;         // (n,) of its samples
+    const stored_t* columns;   // (features + 1, n_lanes)
+    float* weights;            // (width,) row r of A_k
+    float* steps;
+    int n_features;
     Lane lanes[kSlots];
     Lane* memory;
 };
 
-DEVICE Part part_of_thread(const Row& a, const Group& group, int64 set, const float* f_now) {
+DEVICE Part part_of_thread(const Row& a, const Group& group, int64 set, int64 r, const float* f_now) {
     const int64 m = a.n_classes;
     Part part;
-    part.set = set;
     part.k = static_cast<int>(set % m), part.member = static_cast<int>(set / m);
     part.n = a.n_set[set], part.n_own = a.n_own[set];
     part.n_lanes = (part.n + 15) / 16 * 16;
@@ -174,6 +174,9 @@ DEVICE Part part_of_thread(const Row& a, const Group& group, int64 set, const fl
     part.places = a.places + set * a.capacity;
     part.columns = a.lanes + a.lanes_at[set];
     part.memory = reinterpret_cast<Lane*>(a.memory) + a.lane_start[set];
+    const int64 row = (set * a.n_components + r) * a.width;
+    part.weights = a.weights + row, part.steps = a.steps + row;
+    part.n_features = a.selected[part.member];
     return part;
 }
 
@@ -245,27 +248,27 @@ DEVICE double begin_lanes(const Row& a, Part& part, Group& group, int64 r) {
 // ---------------------------------------------------------------------------------- the columns, on their way
 
 // This thread's part of column c sets out for shared memory.
-DEVICE void fetch_column(const Part& part, const Workspace& work, int c, int n_features) {
-    if (part.first < part.n_lanes && c <= n_features) {
+DEVICE void fetch_column(const Part& part, const Workspace& work, int c) {
+    if (part.first < part.n_lanes && c <= part.n_features) {
         const stored_t* from = part.columns + c * part.n_lanes + part.first;
         Piece* to = work.ring + (c % kAhead) * blockDim.x + threadIdx.x;
         constexpr int bytes = kSlots * static_cast<int>(sizeof(stored_t));
         if constexpr (bytes <= 16) {
             if constexpr (bytes >= 4) copy_async<bytes>(to, from);
         } else {
-            for (int part = 0; part < bytes; part += 16)
-                copy_async<16>(reinterpret_cast<uint8*>(to) + part, reinterpret_cast<const uint8*>(from) + part);
+            for (int at = 0; at < bytes; at += 16)
+                copy_async<16>(reinterpret_cast<uint8*>(to) + at, reinterpret_cast<const uint8*>(from) + at);
         }
     }
     commit_async();
 }
 
-DEVICE void fetch_first_columns(const Part& part, const Workspace& work, int n_features) {
+DEVICE void fetch_first_columns(const Part& part, const Workspace& work) {
     if (SLOTS == 0) return;
     if (part.first >= part.n_lanes)  // these are read, too
         for (int i = 0; i < kAhead; ++i)
             for (int s = 0; s < kSlots; ++s) work.ring[i * blockDim.x + threadIdx.x].at[s] = 0;
-    for (int c = 0; c + 1 < kAhead; ++c) fetch_column(part, work, c, n_features);
+    for (int c = 0; c + 1 < kAhead; ++c) fetch_column(part, work, c);
 }
 
 // ------------------------------------------------------------------------------------------- one coordinate
@@ -284,16 +287,15 @@ DEVICE float x_of(const Part& part, const Trial& trial, int i) {
 }
 
 // A move by d changes sigma^2 ||A_k||^2 by sigma^2 (2 d A_k[r, c] + d^2); the offset is no part of A_k.
-DEVICE Coordinate coordinate_of(const Row& a, const Part& part, int64 r, int c, int n_features, double noise_slope) {
-    const int64 at = c == n_features ? a.n_features : c;  // where the offset stands
+DEVICE Coordinate coordinate_of(const Row& a, const Part& part, int c, double noise_slope) {
+    const int64 at = c == part.n_features ? a.n_features : c;  // where the offset stands
     const int64 from = a.columns == nullptr ? at : a.columns[part.member * a.width + at];
-    const int64 place = ((part.member * a.n_classes + part.k) * a.n_components + r) * a.width + at;
     Coordinate one;
-    one.weight = a.weights[place];
-    one.step = a.steps[place];
+    one.weight = part.weights[at];
+    one.step = part.steps[at];
     one.center = a.center[from];
     one.d = one.step * a.unit[from];
-    const float factor = c == n_features ? 0.0f : a.noise[part.member];
+    const float factor = c == part.n_features ? 0.0f : a.noise[part.member];
     one.energy_up = factor * (2.0f * one.step * one.weight + one.step * one.step);
     one.energy_down = factor * (-2.0f * one.step * one.weight + one.step * one.step);
     one.lift_up = FROZEN ? static_cast<float>(noise_slope * static_cast<double>(one.energy_up)) : one.energy_up;
@@ -301,7 +303,7 @@ DEVICE Coordinate coordinate_of(const Row& a, const Part& part, int64 r, int c, 
     return one;
 }
 
-DEVICE Trial begin_trial(const Part& part, const Workspace& work, const Coordinate* one, int c, int n_features) {
+DEVICE Trial begin_trial(const Part& part, const Workspace& work, const Coordinate* one, int c) {
     const Four read = *reinterpret_cast<const Four*>(one);
     Trial trial;
     trial.c = c;
@@ -310,14 +312,14 @@ DEVICE Trial begin_trial(const Part& part, const Workspace& work, const Coordina
         wait_async<kAhead - 2>();
         const Piece piece = work.ring[(c % kAhead) * blockDim.x + threadIdx.x];
         for (int i = 0; i < kSlots; ++i) trial.x[i] = stored_value(piece.at[i]) - trial.center;
-        fetch_column(part, work, c + kAhead - 1, n_features);
+        fetch_column(part, work, c + kAhead - 1);
     }
     return trial;
 }
 
 // The loss of sample i after its f_k has become `value`:
-//   other classes            max(w alpha, w f_y / f_k)
-//   exact: without w, and for the own class   sum over j of max(alpha, f_k / f_j)
+//   frozen   other classes: max(w alpha, w f_y / f_k)
+//   exact    other classes: max(alpha, f_y / f_k),   own class: sum over j of max(alpha, f_k / f_j)
 DEVICE float loss_after(const Row& a, const Part& part, const Lane& lane, int i, float value) {
 #if FROZEN
     return larger(lane.floor, lane.target * reciprocal(value));
@@ -412,10 +414,10 @@ struct Tally {
 // A coordinate's step grows after a move, and has its sign; it shrinks where neither point was lower. The first block
 // of the group writes them.
 DEVICE void settle_coordinate(const Row& a, const Part& part, const Group& group, const Coordinate& one, int decision,
-                              int64 r, int c, int n_features, Tally& tally) {
-    const float unit_step = 1.0f / sqrtf(static_cast<float>(n_features));
+                              int c, Tally& tally) {
+    const float unit_step = 1.0f / sqrtf(static_cast<float>(part.n_features));
     const float size = one.step < 0 ? -one.step : one.step, by = decision == kUp ? one.step : -one.step;
-    const bool offset = c == n_features;
+    const bool offset = c == part.n_features;
     tally.tried += decision == kUp ? 1 : 2;
     tally.accepted += decision != kStays;
     float weight = one.weight, step = one.step;
@@ -430,9 +432,8 @@ DEVICE void settle_coordinate(const Row& a, const Part& part, const Group& group
     }
     if (group.rank > 0) return;
     const int64 at = offset ? a.n_features : c;
-    const int64 place = ((part.member * a.n_classes + part.k) * a.n_components + r) * a.width + at;
-    a.weights[place] = weight;
-    a.steps[place] = step;
+    part.weights[at] = weight;
+    part.steps[at] = step;
 }
 
 // f_k = rest + R_r^2. The exact terms have moved `rest` along with the noise energy; the frozen ones do it here.
@@ -455,25 +456,24 @@ DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
     const int64 set = a.block_set[blockIdx.x];
     if (set < 0) return;
     const Workspace work = workspace_behind(group);
-    Part part = part_of_thread(a, group, set, flip ? a.f_next : a.f);
+    Part part = part_of_thread(a, group, set, r, flip ? a.f_next : a.f);
     const double noise_slope = begin_lanes<clustered>(a, part, group, r);
-    const int n_features = a.selected[part.member];
-    fetch_first_columns(part, work, n_features);
+    const int n_features = part.n_features;
+    fetch_first_columns(part, work);
     Tally tally;
     for (int start = 0; start <= n_features; start += kCoordinates) {
         const int end = smaller(start + kCoordinates, n_features + 1);
         for (int c = start + threadIdx.x; c < end; c += blockDim.x)
-            work.coordinates[c - start] = coordinate_of(a, part, r, c, n_features, noise_slope);
+            work.coordinates[c - start] = coordinate_of(a, part, c, noise_slope);
         sync_block();
         for (int c = start; c < end; ++c) {
-            const Trial trial = begin_trial(part, work, work.coordinates + (c - start), c, n_features);
+            const Trial trial = begin_trial(part, work, work.coordinates + (c - start), c);
             const int decision = move_coordinate<clustered>(a, part, group, trial);
             if (threadIdx.x == 0) work.decisions[c - start] = decision;
         }
         sync_block();
         for (int c = start + threadIdx.x; c < end; c += blockDim.x)
-            settle_coordinate(a, part, group, work.coordinates[c - start], work.decisions[c - start], r, c, n_features,
-                              tally);
+            settle_coordinate(a, part, group, work.coordinates[c - start], work.decisions[c - start], c, tally);
         sync_block();
     }
     write_values(a, part, alone == (flip != 0) ? a.f_next : a.f, sum_of_block(tally.energy, work.scratch));

@@ -110,10 +110,10 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
                 float own_slope = 0, loss = 0;
                 for (int j = 0; j < m; ++j) {
                     if (j == y) continue;
-                    const Pair pair = ratio_pair(own, f[i * m + j], a.alpha);
-                    slope[i * m + j] = weight * scale * pair.rival_slope;
-                    own_slope += pair.own_slope;
-                    loss += pair.loss;
+                    const Pair pair = pair_of(own, f[i * m + j], a.alpha);
+                    slope[i * m + j] = weight * scale * rival_slope_of(pair);
+                    own_slope += pair.active ? pair.inverse : 0.0f;
+                    loss += loss_of(pair, a.alpha);
                 }
                 slope[i * m + y] = weight * scale * own_slope;
                 active[order[begin + i]] = own_slope > 0;

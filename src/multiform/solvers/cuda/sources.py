@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["argument_layout", "source_text"]
+__all__ = ["argument_layout", "source_number", "source_text"]
 
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?) (\w+);", re.MULTILINE)
@@ -22,6 +22,18 @@ def source_text(name: str) -> str:
     """One of our files, with what it includes put in place: one text, all of which a cache of compiled code sees."""
     text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
     return _INCLUDE.sub(lambda match: source_text(match[1]), text)
+
+
+def source_number(name: str, constant: str) -> int:
+    """A constant that launches and kernels must agree on, from where the source has it.
+
+    >>> source_number("common.cuh", "kRowsTile")
+    32
+    """
+    found = re.search(rf"^constexpr int {constant} = (\d+);", source_text(name), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{name} declares no constant {constant}.")
+    return int(found[1])
 
 
 @functools.cache

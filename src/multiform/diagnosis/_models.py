@@ -24,10 +24,11 @@ from sklearn.utils.validation import has_fit_parameter
 
 from multiform.calibration import fit_temperature, log_scores
 from multiform.classifier import QMSClassifier
-from multiform.loyalty._alterations import Alterations
-from multiform.loyalty._committee import _answer
-from multiform.loyalty._types import loyalty_levels
-from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
+from multiform.engines import evaluate
+from multiform.loyalty import Alterations, answers_of, loyalty_levels
+from multiform.separators import Scaling, Separators
+from multiform.solvers import AdamSolver
+from multiform.training import Member, Trainer
 
 __all__ = ["EvidenceModels", "OnlyFields", "Records", "Settings", "default_settings"]
 
@@ -80,12 +81,6 @@ class Records(OnlyFields):
     def masks(self) -> Floats:
         """The patients that each fold's model learns from: shape (n_folds, n)."""
         return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
-
-    @cached_property
-    def problem(self) -> TrainingProblem:
-        width = self.rows.shape[1]
-        center, scale = np.zeros(width, np.float32), np.ones(width, np.float32)
-        return TrainingProblem(self.rows, self.target, self.n_classes, center, scale)
 
     @cached_property
     def prior(self) -> Doubles:
@@ -205,33 +200,29 @@ class EvidenceModels(OnlyFields):
             return self._train_any(sets, factors)
         records, settings = self.records, self.settings
         n_folds, n_factors = records.n_folds, len(factors)
-        members = len(sets) * n_factors * n_folds
-        columns = [records.columns(one) for one in sets]
-        start = None
-        if starts is not None:  # without the row that the noise added
-            start = [
-                np.ascontiguousarray(fold[:, : settings.n_components])
-                for stacked in starts
-                for _ in range(n_factors)
-                for fold in np.split(stacked, n_folds)
-            ]
-        batch = ModelBatch(
-            n_components=settings.n_components,
-            alpha=settings.alpha,
-            class_weight=np.tile(np.repeat(factors, n_folds, axis=0), (len(sets), 1)).astype(np.float32),
-            noise=np.full(members, settings.noise, dtype=np.float32),
+        members = []
+        for place, one in enumerate(sets):
+            start = [None] * n_folds if starts is None else np.split(starts[place].coefficients, n_folds)
             # A model depends on its set alone, not on which others are trained with it.
-            seed=np.repeat(np.array([_seed(settings.seed, one) for one in sets], dtype=np.uint64), n_factors * n_folds),
-            sample_weight=np.tile(records.masks, (len(sets) * n_factors, 1)),
-            columns=[one for one in columns for _ in range(n_factors * n_folds)],
-            start=start,
-        )
+            seed, columns = _seed(settings.seed, one), records.columns(one)
+            members += [
+                Member(seed, settings.noise, factor, mask, columns, begin)
+                for factor in factors
+                for mask, begin in zip(records.masks, start, strict=True)
+            ]
         solver = settings.solver if starts is None else settings.altered_solver
-        problem = replace(records.problem, device=settings.device)
-        weights = [
-            with_noise_row(one, settings.noise) for one in solve(problem, batch, solver, n_jobs=settings.n_jobs).weights
-        ]
-        stacked = [np.concatenate(weights[i : i + n_folds]) for i in range(0, members, n_folds)]
+        with Trainer(
+            records.rows,
+            records.target,
+            records.n_classes,
+            scaling=Scaling.identity(records.rows.shape[1]),
+            alpha=settings.alpha,
+            n_jobs=settings.n_jobs,
+            device=settings.device,
+        ) as trainer:
+            trained = trainer.train(members, solver, settings.n_components)
+        separators = [trained.separators(member) for member in range(len(members))]
+        stacked = [Separators.stack(separators[i : i + n_folds]) for i in range(0, len(members), n_folds)]
         return [stacked[i : i + n_factors] for i in range(0, len(stacked), n_factors)]
 
     def _train_any(self, sets: list[int], factors: Doubles) -> list[list[Any]]:
@@ -320,11 +311,10 @@ class EvidenceModels(OnlyFields):
         records = self.records
         m = records.n_classes
         columns = records.columns(tests)
-        if isinstance(model, np.ndarray):
-            problem = records.problem
-            f = member_values(rows, model, problem.center, problem.scale, columns, n_jobs=self.settings.n_jobs)
+        if isinstance(model, Separators):
+            f = evaluate(model, rows, "cpu", self.settings.n_jobs)
             return np.asarray(log_scores(f).reshape(len(rows), -1, m))
-        return np.stack([_answer(one, rows[:, columns], np.arange(m))[1] for one in model], axis=1)
+        return np.stack([answers_of(one, rows[:, columns], np.arange(m))[1] for one in model], axis=1)
 
 
 def _seed(base: int, tests: int) -> int:

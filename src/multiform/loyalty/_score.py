@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from multiform._typing import Array, Bools, Doubles
 from multiform.loyalty._committee import Verdict
 
 __all__ = ["ChanceOfBeingRight"]
 
-Doubles = npt.NDArray[np.float64]
 MOST_GAPS = 9
 
 
@@ -34,9 +31,7 @@ class ChanceOfBeingRight:
     def __init__(self, n_levels: int, n_classes: int) -> None:
         self.n_levels, self.n_classes = n_levels, n_classes
 
-    def fit(
-        self, verdict: Verdict, right: npt.NDArray[np.bool_], weight: npt.NDArray[Any] | None
-    ) -> ChanceOfBeingRight:
+    def fit(self, verdict: Verdict, right: Bools, weight: Array | None) -> ChanceOfBeingRight:
         """Learn from unseen samples whether the answer was right.
 
         Each sample counts as mostly right or mostly wrong (Platt 1999), so that a set without a mistake does not

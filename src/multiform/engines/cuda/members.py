@@ -89,11 +89,13 @@ class DeviceMembers:
         return stacked_weights(parts, self.n_features, self.width)
 
     def start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
-        """`ModelBatch.initial_coefficients` of every member, stacked; what members share is computed once.
+        """`ModelBatch.starts`, stacked."""
+        distinct, which = batch.distinct_starts(problem, effective_threads(None))
+        stacked = self.stacked(distinct)
+        return stacked if len(distinct) == len(which) else stacked[which]
 
-        Equal seeds draw equal numbers. Few samples are all used for the class means, which then do not depend on the
-        seed.
-        """
+    def device_start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
+        """The same where the class means of many samples are found on the device."""
         if batch.start is not None:
             return self.stacked([np.asarray(part, dtype=np.float32) for part in batch.start])
         if len(problem.target) > MOST_FOR_MEANS:

@@ -20,10 +20,25 @@ from multiform.inputs import check_input, check_training_data, class_weights_of,
 from multiform.monitor import Monitor, Validation
 from multiform.prediction import MemberFunctionMixin
 from multiform.separators import Scaling, Separators, noise_energy
-from multiform.solvers import AdamSolver
+from multiform.solvers import AdamSolver, CpmSolver
+from multiform.state import (
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+    require_positive,
+    require_whole,
+)
 from multiform.training import Member, Trained, Trainer
 
 __all__ = ["QMSClassifier", "fitted_classifier"]
+
+# What a model file holds of every fitted model, and of some.
+FITTED = ("classes_", "components_", "offsets_", "n_components_", "temperature_", "n_iter_", "n_features_in_")
+SOMETIMES_FITTED = ("feature_names_in_", "loss_curve_", "validation_scores_", "best_validation_score_")
 
 
 def _uses_adam(model: QMSClassifier) -> bool:
@@ -238,7 +253,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             masks = training_masks(X, target, seed) if self.calibrate and validation is None else [None]
         n_train = len(target) - (0 if held_out is None else len(held_out))
         n_components = self._n_components(n_train, X.shape[1], len(classes))
-        solver = solver_for(self.solver, n_train, n_components, **self._solver_parameters())
+        solver = self._solver(n_train, n_components)
         with self._trainer(X, target, classes, weight, self.scaling, keep_zeros=self.solver != "adam") as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
             members = [
@@ -444,8 +459,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             return int(self.n_components_)
         return components_for(self.n_components, n, n_features, n_classes)
 
-    def _solver_parameters(self) -> dict[str, Any]:
-        return {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+    def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
+        asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        return solver_for(self.solver, n, n_components, **asked)  # type: ignore[arg-type]
 
     def _split(
         self,
@@ -509,6 +525,47 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, *SOMETIMES_FITTED])
+        if "components_" not in state:
+            return {}
+        state |= {"scaling": self._scaling.as_plain(), "n_trained": self._n_trained}
+        if hasattr(self, "_moments"):
+            state["moments"] = self._moments
+        return state
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """components_ (m, q, p), offsets_ (m, q), scaling (p,), Adam's moments (m, trained rows, p + 1)."""
+        name = type(self).__name__
+        require_names(state, name, [*FITTED, "scaling", "n_trained"], [*SOMETIMES_FITTED, "moments"])
+        m, p = require_classes(state["classes_"]), require_features(state)
+        components = require_array(state["components_"], (m, None, p), "f", "components_")
+        q = components.shape[1]
+        offsets = require_array(state["offsets_"], (m, q), "f", "offsets_")
+        scaling = Scaling.from_plain(state["scaling"], p)
+        require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
+        require(np.isfinite(components).all() and np.isfinite(offsets).all(), "a separator is not finite")
+        require_positive(state["temperature_"], "temperature_")
+        require_whole(state["n_iter_"], 0, "n_iter_")
+        for part in ("n_components_", "n_trained"):
+            require_whole(state[part], 1, part)
+        require(state["n_components_"] <= state["n_trained"] <= q, "n_components_ is wrong")
+        for part in ("loss_curve_", "validation_scores_"):
+            require_numbers(state.get(part, []), part)
+        require_numbers([state.get("best_validation_score_", 0.0)], "best_validation_score_")
+        require("moments" not in state or len(state["moments"]) == 1, "moments are of another number of models")
+        for first, second, steps in state.get("moments", []):
+            for moment in (first, second):
+                require_array(moment, (m, state["n_trained"], p + 1), "f", "moments")
+                require(moment.dtype == np.float32 and moment.flags.c_contiguous, "moments has the wrong type")
+            require_whole(steps, 0, "the number of steps")
+        vars(self).update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state})
+        self._scaling, self._n_trained = scaling, state["n_trained"]
+        if "moments" in state:
+            self._moments = state["moments"]
 
 
 def fitted_classifier(

@@ -19,10 +19,34 @@ from multiform.encodings import Encodings
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed, nothing_half_fitted
 from multiform.inputs import check_input, check_training_data, class_weights_of, content_folds, of_mean_one
-from multiform.separators import Separators
+from multiform.separators import Scaling, Separators
+from multiform.state import (
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+    require_positive,
+    require_whole,
+)
 from multiform.training import Member, Trainer
 
 __all__ = ["QMSClassifierCV"]
+
+RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
+# What a model file holds of a fitted model under its own name.
+FITTED = (
+    "classes_",
+    "cv_results_",
+    "best_noise_",
+    "best_encoding_",
+    "oof_accuracy_",
+    "temperature_",
+    "n_iter_",
+    "n_features_in_",
+)
 
 
 class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -39,8 +63,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Levels of input noise to choose from; see `QMSClassifier`.
     encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
         "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
-        scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only "plain" for
-        sparse data and for more than 500 columns.
+        scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
+        "plain" for sparse data and for more than 500 columns.
     cv : int, splitter or iterable, default=5
         A number means folds that balance the classes and never part equal rows.
     ensemble_size : int, default=10
@@ -61,6 +85,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     temperature_ : float
     n_iter_ : int
         Passes that every model made.
+    encodings_ : Encodings
+        How X becomes the columns that the models read.
+    separators_ : Separators
+        The member functions of all models of the ensemble, stacked.
+    factors_ : ndarray of shape (n_models,)
+        The share of each model: the score of a class is the sum over models of ``factor * -log f``.
     n_features_in_ : int
 
     Examples
@@ -190,9 +220,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # The score of a class is the sum over all kept models of factor * -log f.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
         factors = shares / (np.array(temperatures) * n_folds)
-        self._encodings = encodings
-        self._separators = Separators.stack([separators[member] for member in kept])
-        self._factors = np.array([factors[member // n_folds] for member in kept])
+        self.encodings_ = encodings
+        self.separators_ = Separators.stack([separators[member] for member in kept])
+        self.factors_ = np.array([factors[member // n_folds] for member in kept])
 
     def _folds(self, X: Any, target: Array, random: np.random.Generator) -> tuple[Indices, int]:
         if isinstance(self.cv, Integral):
@@ -219,10 +249,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = self._encodings.transform(check_input(self, X))
-        f = evaluate(self._separators, X, self.device, self.n_jobs, single=True)
-        scores = log_scores(f).reshape(len(f), len(self._factors), -1)
-        return np.asarray(np.tensordot(self._factors, scores, axes=(0, 1)))
+        X = self.encodings_.transform(check_input(self, X))
+        f = evaluate(self.separators_, X, self.device, self.n_jobs, single=True)
+        scores = log_scores(f).reshape(len(f), len(self.factors_), -1)
+        return np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)))
 
     def predict(self, X: Any) -> Array:
         """The class that the ensemble finds likeliest."""
@@ -242,6 +272,45 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, "feature_names_in_", "encodings_", "separators_", "factors_"])
+        if "classes_" not in state:
+            return {}
+        separators = self.separators_
+        return state | {
+            "encodings_": self.encodings_._get_state(),
+            "separators_": separators.as_plain(),
+            "scaling": separators.scaling.as_plain(),
+        }
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
+        name = type(self).__name__
+        require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], ["feature_names_in_"])
+        m, p = require_classes(state["classes_"]), require_features(state)
+        require_positive(state["temperature_"], "temperature_")
+        require_whole(state["n_iter_"], 0, "n_iter_")
+        require_numbers([state["best_noise_"], state["oof_accuracy_"]], "a figure of the fit")
+        require(isinstance(state["best_encoding_"], str), "best_encoding_ is not a name")
+        results = require_names(state["cv_results_"], "cv_results_", RESULTS)
+        n_settings = {len(column) for column in results.values() if isinstance(column, list)}
+        require(len(n_settings) == 1 and isinstance(results["encoding"], list), "cv_results_ is no table")
+        for column in RESULTS[1:]:
+            require_numbers(results[column], f"{column} of cv_results_")
+        scaling = Scaling.from_plain(state["scaling"])
+        encodings = Encodings("auto")
+        encodings._set_state(state["encodings_"])
+        width = len(scaling.center)
+        same = p <= width == encodings.transform(np.zeros((1, p))).shape[1]
+        require(same, "the encodings do not have the columns that the model reads")
+        separators = Separators.from_plain(state["separators_"], scaling, m)
+        factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
+        require((factors > 0).all() and np.isfinite(factors).all(), "a share is not a positive number")
+        vars(self).update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
+        self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:

@@ -16,6 +16,7 @@ import scipy.sparse
 
 from multiform._typing import Array, Doubles, Floats, Indices, Ints
 from multiform.runtime import on_gpu
+from multiform.state import require, require_array, require_names
 
 if TYPE_CHECKING:
     from multiform.engines import Engine
@@ -85,6 +86,20 @@ class Scaling:
             chunk = slice(start, start + CHUNK_ROWS)
             scaled[chunk] = (X[chunk] - self.center) / self.scale
         return Rows(scaled, Scaling.identity(X.shape[1]))
+
+    def as_plain(self) -> dict[str, Any]:
+        """For a model file."""
+        return {"center": self.center, "scale": self.scale}
+
+    @classmethod
+    def from_plain(cls, state: Any, n_features: int | None = None) -> Scaling:
+        """The inverse, for so many features; what does not fit is refused."""
+        require_names(state, "the scaling", ["center", "scale"])
+        center = require_array(state["center"], (n_features,), "f", "center")
+        scale = require_array(state["scale"], (len(center),), "f", "scale")
+        require(center.dtype == scale.dtype == np.float64, "the scaling is not of doubles")
+        require((scale > 0).all() and np.isfinite(center).all(), "the scaling is wrong")
+        return cls(center, scale)
 
     def in_user_units(self, coefficients: Floats, columns: Ints | None = None) -> tuple[Doubles, Doubles]:
         """A_k and b_k for x as the user has it: A' = A / scale, b' = b + A' center."""
@@ -169,6 +184,30 @@ class Separators:
             user_units = np.concatenate([a for a, _ in given]), np.concatenate([b for _, b in given])
         stacked = np.concatenate(coefficients)
         return cls(stacked, first.scaling, first.n_classes, columns=columns, noise=noise, user_units=user_units)
+
+    def as_plain(self) -> dict[str, Any]:
+        """For a model file, without the scaling."""
+        return {"coefficients": self.coefficients, "columns": self.columns, "noise": self.noise}
+
+    @classmethod
+    def from_plain(cls, state: Any, scaling: Scaling, n_classes: int) -> Separators:
+        """The inverse; what does not fit the scaling's columns and the classes is refused."""
+        require_names(state, "the separators", ["coefficients", "columns", "noise"])
+        columns, noise, width = state["columns"], state["noise"], len(scaling.center)
+        if columns is not None:
+            require_array(columns, (None,), "i", "columns")
+            require(columns.dtype == np.int32 and len(columns) > 0, "columns has the wrong type")
+            require(columns.min() >= 0 and columns.max() < width, "a separator reads columns that there are not")
+            require((np.diff(columns) > 0).all(), "columns are not ascending")
+            width = len(columns)
+        coefficients = require_array(state["coefficients"], (None, None, width + 1), "f", "separators")
+        require(coefficients.dtype == np.float32 and coefficients.flags.c_contiguous, "separators has the wrong type")
+        require(coefficients.size and len(coefficients) % n_classes == 0, "there is not a separator for each class")
+        require(np.isfinite(coefficients).all(), "a separator is not finite")
+        if noise is not None:
+            require_array(noise, (len(coefficients),), "f", "noise")
+            require(noise.dtype == np.float64 and (noise >= 0).all() and np.isfinite(noise).all(), "noise is wrong")
+        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise)
 
     def copied(self) -> Separators:
         """With coefficients of their own, where training goes on with these."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,19 +16,29 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from multiform.diagnosis._acquisitions import Acquisitions
-from multiform.diagnosis._encoding import Encoding, columns_of
+from multiform.diagnosis._encoding import Encoding, FeatureCode, columns_of
 from multiform.diagnosis._evaluation import Evaluation, evaluate
 from multiform.diagnosis._flow import flow_text
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, Opinion
 from multiform.diagnosis._level import FrontierPoint, chosen_level, considered, frontier_point
-from multiform.diagnosis._models import EvidenceModels, Records, default_settings
+from multiform.diagnosis._models import EvidenceModels, Records, Settings, default_settings
 from multiform.diagnosis._plan import Course, Plan, follow
 from multiform.diagnosis._policy import Planning
 from multiform.diagnosis._request import checked_betas, feature_names, tariff_and_features
 from multiform.diagnosis._search import EXACT_UP_TO, Certificate
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff
+from multiform.diagnosis._trust import SetTrust
 from multiform.inputs import content_folds
+from multiform.state import (
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+)
 
 __all__ = ["DiagnosisPlanner", "ThetaNotReachedWarning"]
 
@@ -40,6 +50,28 @@ EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
+
+
+FITTED = (  # what a model file holds
+    "classes_",
+    "n_features_in_",
+    "feature_names_in_",
+    "tariff_",
+    "encoding_",
+    "theta_",
+    "full_accuracy_",
+    "level_",
+    "plan_",
+    "certificate_",
+    "frontier_",
+    "order_",
+    "expected_cost_",
+    "panel_cost_",
+    "judge_",
+    "remaining_costs_",
+    "traffic_",
+    "stopped_at_once_",
+)
 
 
 class ThetaNotReachedWarning(UserWarning):
@@ -463,6 +495,42 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         return follow(self.plan_, self.tariff_, opinion, self.level_, len(rows), len(self.classes_))
 
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, FITTED)
+        if "plan_" not in state:
+            return {}
+        models = self.judge_.models
+        return state | {
+            **{name: _fields(state[name]) for name in ("plan_", "tariff_", "certificate_")},
+            "frontier_": [_fields(point) for point in self.frontier_],
+            "encoding_": {"codes": [_fields(code) for code in self.encoding_.codes], "owner": self.encoding_.owner},
+            "judge_": _fields(self.judge_)
+            | {
+                "models": _fields(models) | {"records": _fields(models.records), "settings": _fields(models.settings)},
+                "trusts": [_fields(trust) for trust in self.judge_.trusts],
+            },
+        }
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Plan, records and the separators of every evidence set are of the same tests and columns."""
+        require_names(state, type(self).__name__, FITTED)
+        m, _ = require_classes(state["classes_"]), require_features(state)
+        codes = tuple(FeatureCode(**code) for code in state["encoding_"]["codes"])
+        trusts, models = [SetTrust(**one) for one in state["judge_"]["trusts"]], state["judge_"]["models"]
+        learnt = {"records": Records(**models["records"]), "settings": Settings(**models["settings"])}
+        built = state | {
+            "plan_": Plan(**state["plan_"]),
+            "tariff_": Tariff(**state["tariff_"]),
+            "certificate_": Certificate(**state["certificate_"]),
+            "frontier_": [FrontierPoint(**point) for point in state["frontier_"]],
+            "encoding_": Encoding(codes, state["encoding_"]["owner"]),
+            "judge_": Judge(**state["judge_"] | {"models": EvidenceModels(**models | learnt), "trusts": trusts}),
+        }
+        _check_state(built, m)
+        self.__dict__.update(built)
+
 
 def _auto_folds(n: int) -> int:
     return 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
@@ -513,3 +581,47 @@ def _outlook(planning: Planning, plan: Plan, course: Course) -> tuple[list[list[
         stopped = [float(((course.node == node) & (course.answer == k)).mean()) for k in range(n_classes)]
         traffic.append([float(came.mean()), *stopped])
     return remaining, traffic
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _check_state(state: dict[str, Any], m: int) -> None:
+    tariff, plan, encoding, judge = (state[name] for name in ("tariff_", "plan_", "encoding_", "judge_"))
+    n_tests = len(tariff.tests)
+    figures = ("theta_", "full_accuracy_", "level_", "expected_cost_", "panel_cost_", "stopped_at_once_")
+    require_numbers([state[name] for name in figures], "a figure of the plan")
+    require(state["level_"] >= 0, "level_ is wrong")
+    require(state["order_"] == [tariff.tests[t] for t in plan.order], "order_ is not that of the plan")
+    for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
+        require(len(state[name]) == len(plan), f"{name} is of another plan")
+        for row in state[name]:
+            require_numbers(row, name)
+            require(len(row) == width, f"{name} is of other classes")
+    require(len(plan.tests) == len(plan.held) == len(plan.following), "the plan has parts of several lengths")
+    for node, (test, after) in enumerate(zip(plan.tests, plan.following, strict=True)):
+        require(0 <= test < n_tests and len(after) == m, "the plan buys a test that there is not")
+        # Nodes lead to later nodes only, so that a walk ends.
+        ends = all(follows == -1 or node < follows < len(plan.tests) for follows in after)
+        require(ends, "the plan goes in circles")
+    n_parts = [len(part) for part in (tariff.prices, tariff.discounted, tariff.groups, tariff.required)]
+    require(n_parts == [n_tests] * 4, "the tariff is wrong")
+    evidence = judge.models
+    records = evidence.records
+    width = sum(code.width for code in encoding.codes)
+    require(np.array_equal(records.column_owner, encoding.column_owner), "columns belong to other tests")
+    n = require_array(records.rows, (None, width), "f", "rows").shape[0]
+    require(records.rows.dtype == np.float32 and records.n_classes == m, "the records are of the wrong type")
+    for name, most in (("target", m), ("fold", n)):
+        whole = require_array(getattr(records, name), (n,), "i", name)
+        require(n > 0 and whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
+    require_array(judge.full, (n, m), "f", "full")
+    require(len(judge.sets) == len(judge.trusts), "the trust of an evidence set is missing")
+    require(len(evidence.sets) == len(evidence.nominal) == len(evidence.altered), "an evidence set has no model")
+    if evidence.settings.estimator is None:
+        for one, nominal, altered in zip(evidence.sets, evidence.nominal, evidence.altered, strict=True):
+            columns = len(records.columns(int(one)))
+            for weights in (nominal, *(altered if altered is not None else ())):
+                found = require_array(weights, (records.n_folds * m, None, columns + 1), "f", "separators")
+                require(found.dtype == np.float32, "separators have the wrong type")

@@ -26,8 +26,21 @@ from multiform.loyalty._quadratic import quadratic_committees
 from multiform.loyalty._score import ChanceOfBeingRight
 from multiform.loyalty._weighted import refuse_weightless, weighted_committees
 from multiform.metrics import LoyaltyTable, loyalty_table
+from multiform.state import (
+    FEATURES,
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+)
 
 __all__ = ["Assessment", "LoyaltyClassifier"]
+
+TABLES = ("loyalty_table_", "training_table_")
+# What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
+FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")
 
 
 class Assessment(NamedTuple):
@@ -346,6 +359,46 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if inner.classifier_tags is not None:
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, *FEATURES])
+        if "classes_" not in state:
+            return {}
+        for name in TABLES:
+            state[name] = {"count": state[name].count, "correct": state[name].correct}
+        alterations = self._committee.alterations
+        return state | {"beta": alterations.beta, "gamma": alterations.gamma, "score": self._chance._get_state()}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """A committee of the model's own classes, with an altered model for each row of `class_factors_`."""
+        require_names(state, type(self).__name__, [*FITTED, "beta", "gamma", "score"], FEATURES)
+        classes, nominal, altered = state["classes_"], state["estimator_"], state["altered_estimators_"]
+        m = require_classes(classes)
+        if "n_features_in_" in state:
+            require_features(state)
+        alterations = Alterations.of(state["beta"], state["gamma"] or 2.0, m)  # no gamma with two classes
+        require((alterations.beta, alterations.gamma) == (state["beta"], state["gamma"]), "beta or gamma is wrong")
+        require(state["levels_"] == alterations.levels, "levels_ is wrong")
+        require(isinstance(altered, list) and len(altered) == len(alterations), "a model is missing")
+        require(np.array_equal(state["class_factors_"], alterations.factors), "class_factors_ is wrong")
+        for member in (nominal, *altered):
+            require(is_classifier(member) and np.isin(member.classes_, classes).all(), "a member has other classes")
+            width = getattr(member, "n_features_in_", None)
+            require(width == state.get("n_features_in_"), "a member reads another number of features")
+        n_levels = len(alterations.levels)
+        tables = {}
+        for name in TABLES:
+            require_names(state[name], name, ["count", "correct"])
+            for column, counted in state[name].items():
+                require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
+            tables[name] = LoyaltyTable(alterations.levels, **state[name])
+        chance = ChanceOfBeingRight(n_levels, m)
+        chance._set_state(state["score"])
+        kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
+        vars(self).update(kept | tables)
+        self._committee, self._chance = Committee(classes, alterations, nominal, altered), chance
 
 
 class _Samples(NamedTuple):

@@ -290,8 +290,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         fitted.update(n_iter_=trained.passes, loss_curve_=trained.losses[0], temperature_=temperature)
         if self.early_stopping:
             fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
-        vars(self).update(fitted)
-        vars(self).pop("_moments", None)
+        self.__dict__.update(fitted)
+        self.__dict__.pop("_moments", None)
         monitor.close(fitted | {"n_features_in_": self.n_features_in_})
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]
@@ -367,7 +367,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             temperature_=temperature,
             _moments=moments,
         )
-        vars(self).update(fitted)
+        self.__dict__.update(fitted)
 
     @classmethod
     def from_separators(
@@ -415,7 +415,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         if not temperature > 0:
             raise ValueError(f"temperature must be greater than 0; got {temperature}.")
         model = cls(n_components=A.shape[1])
-        vars(model).update(
+        model.__dict__.update(
             classes_=names,
             components_=A,
             offsets_=b,
@@ -562,7 +562,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 require_array(moment, (m, state["n_trained"], p + 1), "f", "moments")
                 require(moment.dtype == np.float32 and moment.flags.c_contiguous, "moments has the wrong type")
             require_whole(steps, 0, "the number of steps")
-        vars(self).update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state})
+        self.__dict__.update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state})
         self._scaling, self._n_trained = scaling, state["n_trained"]
         if "moments" in state:
             self._moments = state["moments"]
@@ -574,5 +574,5 @@ def fitted_classifier(
     """A classifier with these parameters, separators that were trained elsewhere, and further fitted attributes."""
     model = QMSClassifier(**parameters)
     figures = {"temperature_": 1.0, "n_features_in_": len(separators.scaling.center)}
-    vars(model).update(model._fitted_attributes(separators, classes), **figures, **fitted)
+    model.__dict__.update(model._fitted_attributes(separators, classes), **figures, **fitted)
     return model

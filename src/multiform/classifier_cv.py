@@ -309,7 +309,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and np.isfinite(factors).all(), "a share is not a positive number")
-        vars(self).update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
+        self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
 
 

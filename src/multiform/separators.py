@@ -47,7 +47,10 @@ class Rows(NamedTuple):
         if scipy.sparse.issparse(rows):
             rows = rows.toarray()
         center, scale = self.scaling.single
-        return np.asarray((rows.astype(np.float32) - center) / scale, dtype=np.float32)
+        scaled: Floats = rows.astype(np.float32)
+        scaled -= center
+        scaled /= scale
+        return scaled
 
 
 @dataclass(frozen=True, eq=False)

@@ -212,8 +212,7 @@ def check_parity(
     what = f"{solver} on {storage} rows"
     assert ours.passes == twin.passes, f"{what}: {ours.passes} passes, the twin made {twin.passes}"
     for count in {"tried", "accepted", "visits"} & ours.counts.keys():
-        mine, its = ours.counts[count], twin.counts[count]
-        assert mine == its, f"{what}: {count} {mine}, the twin's {its}"
+        assert ours.counts[count] == twin.counts[count], f"{what}: {count} {ours.counts}, the twin's {twin.counts}"
     for member, (mine, its) in enumerate(zip(ours.coefficients, twin.coefficients, strict=True)):
         where = f"{what}, member {member}"
         np.testing.assert_allclose(mine, its, rtol=2e-3, atol=2e-4, err_msg=f"{where}: coefficients")

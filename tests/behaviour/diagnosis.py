@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
 from multiform import DiagnosisPlanner, QMSClassifier
+from multiform.datasets import load_heart_disease
 from multiform.diagnosis import DiagnosisSession
 from tests.behaviour.registry import add, case, needing
 
@@ -78,6 +79,15 @@ SETTINGS = {
 for name, settings in SETTINGS.items():
     add(f"diagnosis.{name}", partial(fitted, settings))
 add("diagnosis.three_classes", partial(fitted, {"tolerance": 0.03}, n_classes=3, gaps=False))
+
+
+@case
+def many_tests():
+    """Heart disease, 13 tests: a beam search looks at some of them only."""
+    heart = load_heart_disease()
+    X, y = heart.data[:150], heart.target[:150]
+    plan = planner(groups=heart.groups, search="beam", beam_width=2, level=0.03)
+    return told(plan.set_params(costs=heart.costs).fit(X, y), heart.data[150:166])
 
 
 @needing("pandas")

@@ -75,6 +75,8 @@ add("loyalty.two_models", partial(fitted, small_qms(n_models=2), {}, two, weight
 add("loyalty.folds_given", partial(fitted, small_qms(), {"cv": StratifiedKFold(4)}, three))
 add("loyalty.repeated", partial(fitted, small_qms(), {}, repeated))
 add("loyalty.defaults", partial(fitted, None, {"cv": "auto"}, three))
+# From 5,000 samples on, altered models have a third of the passes.
+add("loyalty.large", partial(fitted, small_qms(max_iter=3), {"cv": 2}, partial(clouds, 5000, 3, 3, seed=8)))
 # Newton's method, which ends at the same point in every version.
 add("loyalty.logistic", partial(fitted, LogisticRegression(solver="newton-cholesky", tol=1e-10), {}, two))
 add("loyalty.naive_bayes", partial(fitted, GaussianNB(), {}, four, weighted=True))

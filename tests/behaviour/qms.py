@@ -55,7 +55,6 @@ SETTINGS = {
     "adam_scaling_standard": {"scaling": "standard"},
     "adam_scaling_common": {"scaling": "common"},
     "adam_scaling_none": {"scaling": "none"},
-    "adam_balanced": {"class_weight": "balanced"},
     "adam_class_weight": {"class_weight": {0: 1.0, 1: 3.0, 2: 0.5}},
     "adam_early_stopping": {"early_stopping": True, "validation_fraction": 0.3, "n_iter_no_change": 2, "max_iter": 9},
     "adam_random_state": {"random_state": np.random.RandomState(7)},
@@ -64,7 +63,6 @@ SETTINGS = {
     "cpm_literal": {"solver": "cpm-literal", "max_iter": 3},
     "cpm_two_models": {"solver": "cpm", "max_iter": 2, "n_models": 2},
     "cpm_early_stopping": {"solver": "cpm", "max_iter": 6, "early_stopping": True, "n_iter_no_change": 2},
-    "cpm_balanced": {"solver": "cpm", "max_iter": 2, "class_weight": "balanced", "noise": 1.0},
 }
 DATA = {
     "float32": lambda: tuple(np.asarray(part, np.float32 if part.dtype.kind == "f" else None) for part in clouds()),
@@ -89,6 +87,9 @@ def fitted(settings, data=clouds, **fit):
 
 for name, settings in SETTINGS.items():
     add(f"qms.{name}", partial(fitted, settings))
+for solver in ("adam", "cpm"):  # on classes of different sizes
+    balanced = {"solver": solver, "max_iter": 3, "class_weight": "balanced", "noise": 1.0}
+    add(f"qms.{solver}_balanced", partial(fitted, balanced, repeated))
 for kind, data in DATA.items():
     for solver, passes in (("adam", 6), ("cpm", 2)):
         add(f"qms.{solver}_{kind}", partial(fitted, {"solver": solver, "max_iter": passes}, data))

@@ -63,9 +63,9 @@ def test_the_batch_and_the_single_fits_do_the_same_work(solver):
     X, y = scaling.gaussian_classes(200, 4, 3)
     weights = engine.loyalty_weights(3)
     together = engine.batch_fit(X, y, 2, solver, 2, weights, n_jobs=1)
-    assert len(together.weights) == 7
+    assert len(together.coefficients) == 7
     alone = engine.batch_fit(X, y, 2, solver, 2, weights[4:5], n_jobs=1)
-    np.testing.assert_allclose(together.weights[4], alone.weights[0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(together.coefficients[4], alone.coefficients[0], rtol=1e-4, atol=1e-5)
 
 
 def test_predict_is_measured_against_the_bare_product(tmp_path, capsys):

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from multiform.engines.cuda.device import memory_budget
-from multiform.engines.cuda.sources import source_text
+from multiform.engines.cuda.sources import argument_layout, source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
 EXTRA = os.environ.get("MULTIFORM_EMULATOR_FLAGS", "").split()  # e.g. -fsanitize=address: see docs/gpu.md
@@ -23,15 +23,24 @@ HEADER = Path(__file__).with_name("emulator.hpp")
 _KERNEL = re.compile(r"^GLOBAL(?: (?:THREADS|RESIDENT)\([\w, ]+\))?(?: CLUSTER\(\w+\))? (\w+)\((\w+) ", re.MULTILINE)
 
 
+def layout_checks(source, structure):
+    """Python fills a structure exactly where the compiler has its fields."""
+    layout = argument_layout(source, structure).dtype
+    yield f"static_assert(sizeof({structure}) == {layout.itemsize});"
+    for name, (_, offset) in layout.fields.items():
+        yield f"static_assert(offsetof({structure}, {name}) == {offset});"
+
+
 @functools.cache
 def library(source, defines):
     """The emulated kernels of one source as a shared library; kept for later runs, as its text decides its name."""
-    kernels = [name for name, _ in _KERNEL.findall(source_text(source))]
+    kernels = dict(_KERNEL.findall(source_text(source)))  # with the structure that each takes
     lines = [
         f'#include "{HEADER}"',
         *(f"#define {name} {value}" for name, value in defines),
         "#define MULTIFORM_EMULATED",
         source_text(source).replace("#pragma once", ""),
+        *(line for structure in sorted(set(kernels.values())) for line in layout_checks(source, structure)),
         'extern "C" int emulate(const char* name, unsigned* grid, unsigned threads, unsigned blocks, size_t shared,',
         "                       void** arguments) {",
         "    emulator::arguments = arguments;",

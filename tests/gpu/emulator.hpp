@@ -7,6 +7,7 @@
 #include <ucontext.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -20,7 +20,6 @@ STRUCTURES = {
     "cpm_sets.cu": "Sets",
     "cpm_row.cu": "Row",
     "values.cu": "Values",
-    "means.cu": "Means",
     "storage.cu": "Narrowing",
 }
 _KERNEL = re.compile(

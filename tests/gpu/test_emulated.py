@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from multiform.engines import solve
 from multiform.engines.cuda import CudaEngine
+from multiform.engines.cuda.members import DeviceMembers
 from multiform.engines.cuda.storage import place
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch
 from multiform.testing import (
@@ -135,25 +136,16 @@ def test_streamed_rows_give_the_same_bits(emulated, monkeypatch, solver, storage
     assert streamed.losses == whole.losses
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_starts_are_those_of_the_cpu(emulated, monkeypatch, weighted, streamed):
-    """Many samples: which ones the class means look at is drawn, and their sums are found on the device."""
-    from multiform.engines.cuda.members import DeviceMembers
-
-    problem = sample_problem("uint8", n_samples=5_000, n_features=7)
+@pytest.mark.parametrize("n_samples", [60, 5_000])  # all of them are looked at for the class means, or a part
+@pytest.mark.parametrize("own", ["samples and columns", "seeds"])
+def test_starts_are_those_of_the_cpu(emulated, own, n_samples):
+    problem = sample_problem("uint8", n_samples=n_samples, n_features=7)
     batch = sample_batch(problem, some_columns=True)
-    if not weighted:
+    if own == "seeds":
         batch = replace(batch, sample_weight=None, columns=None, seed=np.array([4, 5, 4], np.uint64))
     members = DeviceMembers(problem, batch, place(problem.rows, emulated))
-    starts = members.start(problem, batch)
-    for member, start in enumerate(members.unstacked(starts)):
-        np.testing.assert_allclose(start, batch.initial_coefficients(problem, member), rtol=1e-5, atol=1e-6)
-    if streamed:
-        monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
-        rows = place(problem.rows, emulated)
-        assert rows.streamed
-        np.testing.assert_array_equal(DeviceMembers(problem, batch, rows).start(problem, batch), starts)
+    for member, start in enumerate(members.unstacked(members.start(problem, batch))):
+        np.testing.assert_array_equal(start, batch.initial_coefficients(problem, member))
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from multiform.engines import EVALUATION_GAINS_FROM, TRAINING_GAINS_FROM, engine
 from multiform.engines.cuda import CudaEngine
 from multiform.engines.cuda import device as cuda_device
 from multiform.engines.cuda.cpm import REGISTERS_OF_THREAD
-from multiform.engines.cuda.sources import argument_layout
+from multiform.engines.cuda.sources import argument_layout, source_number
 from multiform.testing import SOLVERS, sample_batch, sample_problem
 from tests.gpu import nvrtc
 from tests.gpu.emulated import EmulatedDevice
@@ -171,6 +171,8 @@ def test_arguments_are_those_of_the_sources():
         assert argument_layout(source, structure).dtype.names
     with pytest.raises(ValueError, match=r"values\.cu declares no structure Nothing"):
         argument_layout("values.cu", "Nothing")
+    with pytest.raises(ValueError, match=r"values\.cu declares no constant kNothing"):
+        source_number("values.cu", "kNothing")
 
 
 def test_a_forgotten_argument_is_an_error(emulated):

@@ -191,7 +191,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             0 means removed. The tables count samples by their weight.
         """
         with nothing_half_fitted(self):
-            vars(self).update(self._fit(X, y, sample_weight))
+            self.__dict__.update(self._fit(X, y, sample_weight))
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
@@ -397,7 +397,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chance = ChanceOfBeingRight(n_levels, m)
         chance._set_state(state["score"])
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
-        vars(self).update(kept | tables)
+        self.__dict__.update(kept | tables)
         self._committee, self._chance = Committee(classes, alterations, nominal, altered), chance
 
 

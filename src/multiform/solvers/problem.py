@@ -6,6 +6,7 @@ X is never copied per member. An engine turns a problem, a batch and a solver's 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multiform._typing import Floats, Indices, Ints
+from multiform.runtime import single_threaded_blas
 from multiform.separators import Rows
 
 __all__ = ["ModelBatch", "Solver", "TrainingProblem"]
@@ -85,18 +87,41 @@ class ModelBatch:
         return None if self.columns is None else self.columns[member]
 
     def starts(self, problem: TrainingProblem) -> Iterator[Floats]:
-        """The start of every member in turn; members that differ in nothing that it depends on share one draw."""
-        own_samples = self.sample_weight is not None and self.sample_weight.ndim == 2
-        if self.start is not None or self.columns is not None or own_samples:
-            yield from (self.initial_coefficients(problem, member) for member in range(len(self)))
-            return
-        drawn: dict[int, Floats] = {}
-        for member, seed in enumerate(self.seed.tolist()):
-            if seed not in drawn:
-                drawn[seed] = self.initial_coefficients(problem, member)
-            yield drawn[seed].copy()
+        """The start of every member in turn, each an array of its own."""
+        distinct, which = self.distinct_starts(problem)
+        last = dict(zip(which, range(len(self)), strict=True))  # who needs no copy
+        for member, number in enumerate(which):
+            yield distinct[number] if last[number] == member else distinct[number].copy()
 
-    def initial_coefficients(self, problem: TrainingProblem, member: int) -> Floats:
+    def distinct_starts(self, problem: TrainingProblem, n_threads: int = 1) -> tuple[list[Floats], list[int]]:
+        """The starts, and which of them each member has: members with equal seed, samples and columns share one."""
+        n_members = len(self)
+        if self.start is not None:
+            return [self.initial_coefficients(problem, member) for member in range(n_members)], list(range(n_members))
+        own = None if self.sample_weight is None or self.sample_weight.ndim == 1 else self.sample_weight
+        samples = [b"" if own is None else own[member].tobytes() for member in range(n_members)]
+        columns = [b"" if self.columns is None else self.columns[member].tobytes() for member in range(n_members)]
+        numbers: dict[tuple[int, bytes, bytes], int] = {}
+        which: list[int] = []
+        first: list[int] = []  # member of each start
+        for member, key in enumerate(zip(self.seed.tolist(), samples, columns, strict=True)):
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                first.append(member)
+            which.append(numbers[key])
+        if len(problem.target) <= MOST_FOR_MEANS:
+            unused = np.random.default_rng(0)  # so few samples are all looked at
+            means: dict[bytes, Floats] = {}
+            for member in first:
+                if samples[member] not in means:
+                    means[samples[member]] = class_means(problem, self.member_weight(member), unused)
+            return [self.initial_coefficients(problem, member, means[samples[member]]) for member in first], which
+        if min(len(first), n_threads) == 1:
+            return [self.initial_coefficients(problem, member) for member in first], which
+        with single_threaded_blas(), ThreadPoolExecutor(min(len(first), n_threads)) as threads:
+            return list(threads.map(lambda member: self.initial_coefficients(problem, member), first)), which
+
+    def initial_coefficients(self, problem: TrainingProblem, member: int, means: Floats | None = None) -> Floats:
         """The start of a member: given, or random rows that each vanish at the mean of their class.
 
         ``A_k`` is standard normal over sqrt(p) and ``b_k = A_k mean_k``, so that at first f_k is a random projection of
@@ -107,7 +132,8 @@ class ModelBatch:
         columns = self.member_columns(member)
         n_features = problem.n_features if columns is None else len(columns)
         random = np.random.default_rng(int(self.seed[member]))
-        means = class_means(problem, self.member_weight(member), random)
+        if means is None:
+            means = class_means(problem, self.member_weight(member), random)
         if columns is not None:
             means = means[:, columns]
         coefficients = np.empty((problem.n_classes, self.n_components, n_features + 1), dtype=np.float32)

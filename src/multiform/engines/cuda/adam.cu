@@ -6,38 +6,15 @@
 //
 // Each member has its own batch. A graph of steps is launched as one; a step whose batch a member does not have does
 // nothing.
-#include "common.cuh"
+#include "adam.cuh"
 
-struct Adam {
-    const stored_t* rows;  // all of X, or what this graph's batches need of it, member by member
-    int64 pitch;
-    const float* center;
-    const float* unit;
-    const int* columns;  // (B, width), or null
-    float* weights;      // (B, m, q, width): A_k, b_k in column n_features, then zeros
-    float* first;
-    float* second;
-    int64 n_classes;
-    int64 n_components;
-    int64 n_features;
-    int64 width;
-    int64 n_samples;
-    const int* target;
-    const float* sample_weight;  // (B, n), (n,) when weight_stride is 0, or null
-    int64 weight_stride;
-    const float* class_weight;  // (B, m)
-    const uint64* seed;
-    uint64* drawn;
-    uint8* active;   // (B, n)
-    int* order;      // (B, n)
-    uint64* holder;  // (B, n)
-    int* pending;    // (B, n)
-    int* visited;    // (B,) samples of this pass
-    int64 batch_size;
-    int64 capacity;       // rows of a batch at most
+struct Adam : Descent {
+    int* order;           // (B, n)
+    uint64* holder;       // (B, n)
+    int* pending;         // (B, n)
+    int* visited;         // (B,) samples of this pass
     int64 streamed;       // rows that stand ready for each member; 0: X is all there
     int64* clock;         // pass, batch
-    int64* steps;         // (B,) Adam's, before this pass
     float* residual;      // (B, capacity, m, q)
     float* squares;       // (B, pieces, capacity, m)
     int* n_listed;        // (B, m) samples of the batch with a slope by f_k
@@ -49,16 +26,7 @@ struct Adam {
     double* norms;        // (B, m, pieces * column tiles) of ||A_k||^2
     float* rate;          // (B, most_batches) of each step of the pass
     int64 most_batches;
-    double* pass_sums;   // (B, 2) loss and weight
-    const float* noise;  // (B,) sigma^2
-    const float* learning_rate;
-    int64 n_passes;
-    float alpha;
-    float beta1;
-    float beta2;
-    float epsilon;
-    float revisit;
-    float final_rate;
+    double* pass_sums;  // (B, 2) loss and weight
 };
 
 constexpr int kUpdateThreads = 128;
@@ -88,30 +56,13 @@ DEVICE int64 row_of_position(const Adam& a, int member, const Batch& batch, int6
     return a.streamed > 0 ? member * a.streamed + position - batch.ready : a.order[member * a.n_samples + position];
 }
 
-// Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
-DEVICE float rate_of_step(const Adam& a, int member, int64 pass, int64 batch, int64 n_batches, int64 steps) {
-    const double progress = smaller(
-        1.0, (static_cast<double>(pass) + static_cast<double>(batch) / n_batches) / static_cast<double>(a.n_passes));
-    const double fade = a.final_rate + (1.0 - a.final_rate) * 0.5 * (1.0 + cos(3.141592653589793 * progress));
-    const double t = static_cast<double>(steps + batch + 1);
-    const double correction =
-        sqrt(1.0 - pow(static_cast<double>(a.beta2), t)) / (1.0 - pow(static_cast<double>(a.beta1), t));
-    return static_cast<float>(a.learning_rate[member] * fade * correction);
-}
-
 GLOBAL THREADS(1024) adam_begin_pass(Adam a, int64 pass) {
-    const int member = blockIdx.x, n = static_cast<int>(a.n_samples);
-    int* scratch = reinterpret_cast<int*>(shared_memory);
-    const float* weight = a.sample_weight == nullptr ? nullptr : a.sample_weight + member * a.weight_stride;
-    const float* class_weight = a.class_weight + member * a.n_classes;
-    const uint8* active = a.active + int64(member) * n;
+    const int member = blockIdx.x;
+    const int64 all = member * a.n_samples;
     uint64 drawn = a.drawn[member];
     const int64 before = a.visited[member];  // of the pass that is over
-    int* order = a.order + int64(member) * n;
-    const int count = choose_samples(
-        n, [&](int i) { return (weight == nullptr || weight[i] > 0) && class_weight[a.target[i]] > 0; },
-        [&](int i) { return active[i] != 0; }, a.revisit, true, a.seed[member], drawn, order, scratch);
-    shuffle_items(order, count, a.seed[member], drawn, a.holder + int64(member) * n, a.pending + int64(member) * n);
+    const int count = begin_pass(a, member, a.active + all, drawn, a.order + all, a.holder + all, a.pending + all,
+                                 reinterpret_cast<int*>(shared_memory));
     const int64 steps = a.steps[member] + (before + a.batch_size - 1) / a.batch_size;
     const int64 n_batches = (count + a.batch_size - 1) / a.batch_size;
     for (int64 batch = threadIdx.x; batch < n_batches; batch += blockDim.x)
@@ -132,12 +83,7 @@ GLOBAL adam_tick(Adam a, int64 n_steps) { a.clock[1] += n_steps; }
 // sigma^2 ||A_k||^2 of the weights that a member starts from; later the update keeps account.
 GLOBAL THREADS(256) adam_norms(Adam a) {
     const int k = blockIdx.y, member = blockIdx.z, n_parts = pieces_of(a) * column_tiles_of(a);
-    double* scratch = reinterpret_cast<double*>(shared_memory);
-    const float* weights = a.weights + (member * a.n_classes + k) * a.n_components * a.width;
-    double sum = 0;
-    for (int64 at = threadIdx.x; at < a.n_components * a.width; at += blockDim.x)
-        if (at % a.width < a.n_features) sum += static_cast<double>(weights[at]) * static_cast<double>(weights[at]);
-    sum = sum_of_block(sum, scratch);
+    const double sum = squared_norm(a, member, k, reinterpret_cast<double*>(shared_memory));
     double* norms = a.norms + (member * a.n_classes + k) * n_parts;
     for (int part = threadIdx.x; part < n_parts; part += blockDim.x) norms[part] = part == 0 ? sum : 0.0;
 }
@@ -150,9 +96,8 @@ GLOBAL RESIDENT(256, 2) adam_forward(Adam a, int64 step) {
     const int64 m = a.n_classes, q = a.n_components, first = int64(blockIdx.x) * kRowsTile;
     const int64 n = batch.end - batch.begin, slot = member * a.capacity;
     if (first >= n) return;
-    const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
     residual_tile(
-        rows,
+        rows_of_member(a, member),
         [&](int i) { return first + i < n ? row_of_position(a, member, batch, batch.begin + first + i) : int64(-1); },
         a.weights + ((member * m + k) * q + piece * kPiece) * a.width,
         static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece)), static_cast<int>(a.width),
@@ -165,8 +110,7 @@ GLOBAL RESIDENT(256, 2) adam_forward(Adam a, int64 step) {
         });
 }
 
-// loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
-// d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2
+// The slope of the ratio loss by f_k, and what class k's update needs of the samples that have one.
 GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
     const int k = blockIdx.x, member = blockIdx.z, pieces = pieces_of(a), n_parts = pieces * column_tiles_of(a);
     const int m = static_cast<int>(a.n_classes);
@@ -200,15 +144,14 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
         float slope = 0;
         if (i < n) {
             const int sample = a.order[member * a.n_samples + batch.begin + i], y = a.target[sample];
-            const float given = a.sample_weight == nullptr ? 1.0f : a.sample_weight[member * a.weight_stride + sample];
-            const float weight = given * a.class_weight[int64(member) * m + y], own = value_of(i, y);
+            const float weight = weight_of_sample(a, member, sample, y), own = value_of(i, y);
             if (k == y || k == 0) {  // class 0 also keeps account
                 float own_slope = 0, loss = 0;
 #pragma unroll 5
                 for (int j = 0; j < m; ++j) {
-                    const float inverse = 1.0f / value_of(i, j), ratio = own * inverse;
-                    own_slope += j != y && ratio > a.alpha ? inverse : 0.0f;
-                    loss += j != y ? larger(a.alpha, ratio) : 0.0f;
+                    const Pair pair = pair_of(own, value_of(i, j), a.alpha);
+                    own_slope += j != y && pair.active ? pair.inverse : 0.0f;
+                    loss += j != y ? loss_of(pair, a.alpha) : 0.0f;
                 }
                 if (k == y) slope = own_slope;
                 if (k == 0) {
@@ -217,10 +160,7 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
                     weight_sum += static_cast<double>(weight);
                 }
             }
-            if (k != y) {
-                const float inverse = 1.0f / value_of(i, k), ratio = own * inverse;
-                slope = ratio > a.alpha ? -ratio * inverse : 0.0f;
-            }
+            if (k != y) slope = rival_slope_of(pair_of(own, value_of(i, k), a.alpha));
             slope *= weight * scale;
             slope_sum += static_cast<double>(slope);
         }
@@ -274,7 +214,7 @@ GLOBAL RESIDENT(kUpdateThreads, 4) adam_update(Adam a, int64 step) {
     const int* listed_row = a.listed_row + list;
     const float* scaled = a.scaled + (list * pieces + piece) * kPiece + group;
     const int stride = pieces * kPiece;
-    const Rows rows{a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
+    const Rows rows = rows_of_member(a, member);
     float sums[2][TILES][4] = {};
     for (int start = 0; start < n && in_width; start += kAtOnce) {
         // All loads first: 8 rows of X and their scaled residuals for each of the products below.
@@ -304,7 +244,7 @@ GLOBAL RESIDENT(kUpdateThreads, 4) adam_update(Adam a, int64 step) {
         }
     }
 
-    // Adam (Kingma and Ba 2015); noise adds 2 sigma^2 A_k times the slope, and does not touch the offset
+    // Noise adds 2 sigma^2 A_k times the slope, and does not touch the offset.
     const float decay = 2.0f * a.noise[member] * static_cast<float>(a.slope_sum[member * m + k]);
     const float rate = a.rate[member * a.most_batches + a.clock[1] + step];
     double norm = 0;
@@ -321,9 +261,7 @@ GLOBAL RESIDENT(kUpdateThreads, 4) adam_update(Adam a, int64 step) {
                 if (column + c > a.n_features) continue;  // zeros stay zeros
                 const bool offset = column + c == a.n_features;
                 const float gradient = gradients[c] + (offset ? 0.0f : decay * weight.at[c]);
-                first.at[c] = a.beta1 * first.at[c] + (1.0f - a.beta1) * gradient;
-                second.at[c] = a.beta2 * second.at[c] + (1.0f - a.beta2) * (gradient * gradient);
-                weight.at[c] -= rate * first.at[c] / (sqrtf(second.at[c]) + a.epsilon);
+                adam_step(a, gradient, rate, weight.at[c], first.at[c], second.at[c]);
                 if (!offset) norm += static_cast<double>(weight.at[c]) * static_cast<double>(weight.at[c]);
             }
             *reinterpret_cast<Four*>(a.weights + place) = weight;

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from multiform.engines.cuda.device import Program, Staging
+from multiform.engines.cuda.sources import source_number
 from multiform.engines.cuda.states import DeviceAdamState
 from multiform.engines.cuda.values import FORWARD_THREADS, forward_shared
 
 __all__ = ["CudaAdamState"]
 
 STEPS_OF_GRAPH = 16
-COLUMNS_TILE = 128  # and threads of an update
+COLUMNS_TILE = source_number("adam.cu", "kUpdateThreads")  # a column for each thread of an update
 SLOPES_THREADS = 256
 
 

@@ -284,6 +284,49 @@ struct alignas(16) Four {
     float at[4];
 };
 
+// What the kernels of values, Adam and CPM are given. Python fills these structures by the names of their fields
+// (sources.py), those of the base first; a base has no hole at its end: its floats come in pairs.
+
+// R = A_k x - b_k: X, and the separators of all members.
+struct Product {
+    const stored_t* rows;  // all of X, or what a launch needs of it
+    int64 pitch;
+    const float* center;
+    const float* unit;
+    const int* columns;  // (B, width), or null
+    float* weights;      // (B, m, q, width): A_k, b_k in column n_features, then zeros
+    int64 n_classes;
+    int64 n_components;
+    int64 width;
+};
+
+// The members of a batch on their way.
+struct Members : Product {
+    int64 n_features;     // of the widest member
+    const int* selected;  // (B,) features of each
+    int64 n_samples;
+    const int* target;
+    const float* sample_weight;  // (B, n), (n,) when weight_stride is 0, or null
+    int64 weight_stride;
+    const float* class_weight;  // (B, m)
+    const float* noise;         // (B,) sigma^2
+    const uint64* seed;         // (B,)
+    uint64* drawn;              // (B,) numbers so far
+    uint8* active;              // (B, n) whether a sample has an active pair
+    float alpha;
+    float revisit;
+};
+
+DEVICE Rows rows_of_member(const Product& a, int member) {
+    return {a.rows, a.pitch, a.center, a.unit, a.columns == nullptr ? nullptr : a.columns + member * a.width};
+}
+
+// w of a sample of class y
+DEVICE float weight_of_sample(const Members& a, int member, int sample, int y) {
+    const float weight = a.sample_weight == nullptr ? 1.0f : a.sample_weight[member * a.weight_stride + sample];
+    return weight * a.class_weight[member * a.n_classes + y];
+}
+
 // Stored values of a row on their way into registers, and what they are. `first` is a multiple of `count`, 4 or 8.
 template <int count>
 struct alignas(count * sizeof(stored_t) > 16 ? 16 : count * sizeof(stored_t)) Stored {
@@ -334,6 +377,15 @@ DEVICE void multiply(float* c, const float* a, const float* b) {
     for (int i = 0; i < 2; ++i) b_high[i] = to_tf32(b[i]);
 #endif
     multiply_tile(c, a_high, b_high);
+}
+
+// ||A_k||^2 of one member's separator, the same bits in every thread of the block.
+DEVICE double squared_norm(const Members& a, int member, int k, double* scratch) {
+    const float* weights = a.weights + (member * a.n_classes + k) * a.n_components * a.width;
+    double sum = 0;
+    for (int64 at = threadIdx.x; at < a.n_components * a.width; at += blockDim.x)
+        if (at % a.width < a.n_features) sum += static_cast<double>(weights[at]) * static_cast<double>(weights[at]);
+    return sum_of_block(sum, scratch);
 }
 
 constexpr int kRowsTile = 32;      // samples of a block

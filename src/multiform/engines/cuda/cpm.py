@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from multiform._typing import Floats
 from multiform.engines.cuda.device import Device, Program, Staging, clusters_wanted
+from multiform.engines.cuda.sources import source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import launch_squares, launch_values
@@ -19,9 +20,9 @@ from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
 __all__ = ["CudaCpmState", "Geometry"]
 
 LOOK = 16_384  # samples whose member functions are looked at together
-BLOCKS_OF_CLUSTER = 8
-COORDINATES = 512
-AHEAD = 4
+BLOCKS_OF_CLUSTER = source_number("cpm_row.cu", "kBlocksOfCluster")
+COORDINATES = source_number("cpm_row.cu", "kCoordinates")
+AHEAD = source_number("cpm_row.cu", "kAhead")
 REGISTERS = 65_536  # of a multiprocessor
 REGISTERS_OF_THREAD = {4: 104, 8: 128}
 SHAPES = [(slots, threads) for slots in (4, 8) for threads in (64, 128, 192, 256, 320, 384, 448, 512)]

@@ -8,42 +8,17 @@
 //
 //   SLOTS    samples of a thread that stand in registers; 0: in memory, any number of them
 //   FROZEN   1: the own class's terms are one multiplication for the length of a row; 0: exact
-#include "common.cuh"
+#include "cpm.cuh"
 
-struct Row {
-    float* weights;  // (B, m, q, width)
-    float* steps;    // (B, m, q, width)
-    const float* center;
-    const float* unit;
-    const int* columns;
-    int64 n_classes;
-    int64 n_components;
-    int64 n_features;
-    int64 width;
-    const int* target;
-    const float* sample_weight;
-    int64 weight_stride;
-    const float* class_weight;
-    const float* noise;
-    const int* selected;
-    const int* kept;
-    const int* places;
-    const int* n_own;
-    const int* n_set;
-    int64 capacity;
-    const stored_t* lanes;
-    const int64* lanes_at;
-    const int64* lane_start;
-    const float* residual;  // (B, capacity, m, q), as the sweep began; a row moves only in its own turn
-    float* f;               // two sides that take turns: what the others see, and what comes out
-    float* f_next;
+struct Row : Sweep {
+    float* steps;            // (B, m, q, width)
+    const float* residual;   // (B, capacity, m, q), as the sweep began; a row moves only in its own turn
     float* memory;           // (lanes, 6), for SLOTS == 0
     const int* block_set;    // which separator a block has, -1: none
     const int* block_rank;   // its number in the group
     const int* block_group;  // blocks of the group
     int64* tried;            // (B * m,)
     int64* accepted;
-    float alpha;
     float grow;
     float shrink;
     float smallest;  // in units of 1 / sqrt(features)
@@ -71,6 +46,7 @@ struct alignas(16) Coordinate {
 constexpr int kStays = 0, kUp = 1, kDown = 2;  // what was decided
 constexpr int kAhead = 4;                      // columns on their way to shared memory
 constexpr int kCoordinates = 512;              // whose weights stand in shared memory
+constexpr int kBlocksOfCluster = 8;
 constexpr int kSlots = SLOTS > 0 ? SLOTS : 1;
 #if FROZEN
 using Sum = float;
@@ -79,7 +55,8 @@ using Sum = double;
 #endif
 
 using Piece = Stored<kSlots>;
-constexpr int kBlocksOfCluster = 8;
+
+// ------------------------------------------------------------------------------- the blocks of one separator
 
 // The blocks that share one separator, and how their sums meet. Sides take turns, so that nobody overwrites what is
 // still read.
@@ -91,6 +68,37 @@ struct Group {
     Sum* of_blocks;    // (2, kBlocksOfCluster, 4)
     int use;           // exchanges so far
 };
+
+// What else of shared memory a row is worked on in.
+struct Workspace {
+    double* scratch;          // (32,)
+    Coordinate* coordinates;  // (kCoordinates,)
+    int* decisions;           // (kCoordinates,)
+    Piece* ring;              // (kAhead, threads): this thread's samples in the next columns
+};
+
+template <bool clustered>
+DEVICE Group begin_group(const Row& a) {
+    uint64* channels = reinterpret_cast<uint64*>(shared_memory);
+    Sum* of_warps = reinterpret_cast<Sum*>(channels + 2);
+    Sum* of_blocks = of_warps + 2 * warps_of_block() * 4;
+    Group group{a.block_rank[blockIdx.x], a.block_group[blockIdx.x], 0, channels, of_warps, of_blocks, 0};
+    if constexpr (clustered) {
+#if HAS_CLUSTERS
+        group.base = static_cast<int>(blockIdx.x % kBlocksOfCluster) - group.rank;
+        if (threadIdx.x < 2) open_channel(group.channels + threadIdx.x);
+        sync_cluster();  // all blocks must have begun before one sends to another
+#endif
+    }
+    return group;
+}
+
+DEVICE Workspace workspace_behind(const Group& group) {
+    double* scratch = reinterpret_cast<double*>(group.of_blocks + 2 * kBlocksOfCluster * 4);
+    Coordinate* coordinates = reinterpret_cast<Coordinate*>(scratch + 32);
+    int* decisions = reinterpret_cast<int*>(coordinates + kCoordinates);
+    return {scratch, coordinates, decisions, reinterpret_cast<Piece*>(decisions + kCoordinates)};
+}
 
 // Four sums over all threads of the group, the same bits everywhere: each lane ends up with one of the four of its
 // warp, then warps are added in their order, then blocks in theirs.
@@ -129,6 +137,55 @@ DEVICE void sum_of_group(Sum* v, Group& group) {
     for (int i = 0; i < 4; ++i) v[i] = shuffle_from(sum, i);
 }
 
+// -------------------------------------------------------------------------- the samples, as the row begins
+
+// The separator that a block has, and the samples of it that are this thread's.
+struct Part {
+    int k, member;
+    int64 n, n_own;            // samples that the separator can affect; its own class's stand first
+    int64 n_lanes;             // n in whole blocks of 16
+    int64 first;               // of this thread's samples
+    int count, stride;         // of them, where they stand in memory
+    bool has_own, has_others;  // a warp whose samples are all of one kind need not do the other kind's work
+    const float* f;            // (capacity, m) of this member, as the others see it
+    const int* places;         // (n,) of its samples
+    const stored_t* columns;   // (features + 1, n_lanes)
+    float* weights;            // (width,) row r of A_k
+    float* steps;
+    int n_features;
+    Lane lanes[kSlots];
+    Lane* memory;
+};
+
+DEVICE Part part_of_thread(const Row& a, const Group& group, int64 set, int64 r, const float* f_now) {
+    const int64 m = a.n_classes;
+    Part part;
+    part.k = static_cast<int>(set % m), part.member = static_cast<int>(set / m);
+    part.n = a.n_set[set], part.n_own = a.n_own[set];
+    part.n_lanes = (part.n + 15) / 16 * 16;
+    const int threads = blockDim.x;
+    part.stride = group.blocks * threads;
+    part.first = int64(group.rank * threads + threadIdx.x) * kSlots;
+    part.count = part.first < part.n ? static_cast<int>((part.n - 1 - part.first) / part.stride) + 1 : 0;
+    const int64 warp_first = int64(group.rank * threads + 32 * warp_of_thread()) * kSlots;
+    part.has_own = SLOTS == 0 || warp_first < part.n_own;
+    part.has_others = SLOTS == 0 || !FROZEN || (warp_first < part.n && warp_first + 32 * kSlots > part.n_own);
+    part.f = f_now + part.member * a.capacity * m;
+    part.places = a.places + set * a.capacity;
+    part.columns = a.lanes + a.lanes_at[set];
+    part.memory = reinterpret_cast<Lane*>(a.memory) + a.lane_start[set];
+    const int64 row = (set * a.n_components + r) * a.width;
+    part.weights = a.weights + row, part.steps = a.steps + row;
+    part.n_features = a.selected[part.member];
+    return part;
+}
+
+DEVICE int count_of(const Part& part) { return SLOTS > 0 ? kSlots : part.count; }
+DEVICE int64 sample_of(const Part& part, int i) {
+    return SLOTS > 0 ? part.first + i : part.first + int64(i) * part.stride;
+}
+DEVICE Lane& lane_of(Part& part, int i) { return SLOTS > 0 ? part.lanes[i] : part.memory[sample_of(part, i)]; }
+
 // max(alpha, f_k / f_j) over the pairs of an own sample that take part
 DEVICE float own_terms(const float* f, float value, int k, int64 m, float alpha) {
     float sum = 0;
@@ -137,263 +194,294 @@ DEVICE float own_terms(const float* f, float value, int k, int64 m, float alpha)
     return sum;
 }
 
+// One sample as the row begins; `noise_slope` gets what it adds to d loss / d f_k:
+//   own class       w sum over active j of 1 / f_j
+//   other classes   - w f_y / f_k^2 where f_y / f_k > alpha
+DEVICE Lane begin_lane(const Row& a, const Part& part, int64 at, int64 r, float& noise_slope) {
+    Lane lane{0, 1, 0, 0, 0, 0};
+    if (at >= part.n) return lane;
+    const int64 m = a.n_classes, place = part.places[at];
+    const int k = part.k, sample = a.kept[part.member * a.capacity + place], y = a.target[sample];
+    const float* f = part.f + place * m;
+    const float w = weight_of_sample(a, part.member, sample, y);
+    lane.residual = a.residual[((part.member * a.capacity + place) * m + k) * a.n_components + r];
+    lane.rest = larger(f[k] - lane.residual * lane.residual, kTiny);
+    if (at < part.n_own) {
+#pragma unroll 4
+        for (int j = 0; j < m; ++j) {
+            const float rival = f[j];
+            if (j != k && rival != kLeftOut && f[k] / rival > a.alpha) lane.slope += w / rival;
+        }
+        noise_slope += lane.slope;
+#if !FROZEN
+        lane.floor = w;
+        lane.loss = own_terms(f, lane.rest + lane.residual * lane.residual, k, m, a.alpha);
+#endif
+    } else {
+        if (f[y] > a.alpha * f[k]) noise_slope -= w * f[y] / (f[k] * f[k]);
+        const float value = lane.rest + lane.residual * lane.residual;
+#if FROZEN
+        lane.target = w * f[y];
+        lane.floor = w * a.alpha;
+        lane.loss = larger(lane.floor, lane.target * reciprocal(value));
+#else
+        lane.target = f[y];
+        lane.floor = w;
+        lane.loss = larger(a.alpha, f[y] / value);
+#endif
+    }
+    return lane;
+}
+
+// All samples of this thread; returns d loss / d f_k, summed over the samples of the group: what the noise energy of a
+// move, the same for all of them, costs.
+template <bool clustered>
+DEVICE double begin_lanes(const Row& a, Part& part, Group& group, int64 r) {
+    float noise_slope = 0;
+#pragma unroll
+    for (int i = 0; i < count_of(part); ++i) lane_of(part, i) = begin_lane(a, part, sample_of(part, i), r, noise_slope);
+    Sum v[4] = {static_cast<Sum>(noise_slope), 0, 0, 0};
+    sum_of_group<clustered>(v, group);
+    return static_cast<double>(v[0]);
+}
+
+// ---------------------------------------------------------------------------------- the columns, on their way
+
+// This thread's part of column c sets out for shared memory.
+DEVICE void fetch_column(const Part& part, const Workspace& work, int c) {
+    if (part.first < part.n_lanes && c <= part.n_features) {
+        const stored_t* from = part.columns + c * part.n_lanes + part.first;
+        Piece* to = work.ring + (c % kAhead) * blockDim.x + threadIdx.x;
+        constexpr int bytes = kSlots * static_cast<int>(sizeof(stored_t));
+        if constexpr (bytes <= 16) {
+            if constexpr (bytes >= 4) copy_async<bytes>(to, from);
+        } else {
+            for (int at = 0; at < bytes; at += 16)
+                copy_async<16>(reinterpret_cast<uint8*>(to) + at, reinterpret_cast<const uint8*>(from) + at);
+        }
+    }
+    commit_async();
+}
+
+DEVICE void fetch_first_columns(const Part& part, const Workspace& work) {
+    if (SLOTS == 0) return;
+    if (part.first >= part.n_lanes)  // these are read, too
+        for (int i = 0; i < kAhead; ++i)
+            for (int s = 0; s < kSlots; ++s) work.ring[i * blockDim.x + threadIdx.x].at[s] = 0;
+    for (int c = 0; c + 1 < kAhead; ++c) fetch_column(part, work, c);
+}
+
+// ------------------------------------------------------------------------------------------- one coordinate
+
+// What a thread keeps of a coordinate's two points until it is decided.
+struct Trial {
+    int c;
+    float center, d, lift_up, lift_down;
+    float x[kSlots];                 // stored - center
+    float up[kSlots], down[kSlots];  // losses after the move
+};
+
+DEVICE float x_of(const Part& part, const Trial& trial, int i) {
+    if (SLOTS > 0) return trial.x[i];
+    return stored_value(part.columns[trial.c * part.n_lanes + sample_of(part, i)]) - trial.center;
+}
+
+// A move by d changes sigma^2 ||A_k||^2 by sigma^2 (2 d A_k[r, c] + d^2); the offset is no part of A_k.
+DEVICE Coordinate coordinate_of(const Row& a, const Part& part, int c, double noise_slope) {
+    const int64 at = c == part.n_features ? a.n_features : c;  // where the offset stands
+    const int64 from = a.columns == nullptr ? at : a.columns[part.member * a.width + at];
+    Coordinate one;
+    one.weight = part.weights[at];
+    one.step = part.steps[at];
+    one.center = a.center[from];
+    one.d = one.step * a.unit[from];
+    const float factor = c == part.n_features ? 0.0f : a.noise[part.member];
+    one.energy_up = factor * (2.0f * one.step * one.weight + one.step * one.step);
+    one.energy_down = factor * (-2.0f * one.step * one.weight + one.step * one.step);
+    one.lift_up = FROZEN ? static_cast<float>(noise_slope * static_cast<double>(one.energy_up)) : one.energy_up;
+    one.lift_down = FROZEN ? static_cast<float>(noise_slope * static_cast<double>(one.energy_down)) : one.energy_down;
+    return one;
+}
+
+DEVICE Trial begin_trial(const Part& part, const Workspace& work, const Coordinate* one, int c) {
+    const Four read = *reinterpret_cast<const Four*>(one);
+    Trial trial;
+    trial.c = c;
+    trial.center = read.at[0], trial.d = read.at[1], trial.lift_up = read.at[2], trial.lift_down = read.at[3];
+    if (SLOTS > 0) {
+        wait_async<kAhead - 2>();
+        const Piece piece = work.ring[(c % kAhead) * blockDim.x + threadIdx.x];
+        for (int i = 0; i < kSlots; ++i) trial.x[i] = stored_value(piece.at[i]) - trial.center;
+        fetch_column(part, work, c + kAhead - 1);
+    }
+    return trial;
+}
+
+// The loss of sample i after its f_k has become `value`:
+//   frozen   other classes: max(w alpha, w f_y / f_k)
+//   exact    other classes: max(alpha, f_y / f_k),   own class: sum over j of max(alpha, f_k / f_j)
+DEVICE float loss_after(const Row& a, const Part& part, const Lane& lane, int i, float value) {
+#if FROZEN
+    return larger(lane.floor, lane.target * reciprocal(value));
+#else
+    const int64 at = sample_of(part, i);
+    if (at >= part.n) return 0.0f;
+    if (at >= part.n_own) return larger(a.alpha, lane.target / value);
+    return own_terms(part.f + part.places[at] * a.n_classes, value, part.k, a.n_classes, a.alpha);
+#endif
+}
+
+// A move by d takes R_r to R_r + d x_c and so f_k to rest + (R_r + d x_c)^2, and one by -d likewise.
+// sums[0], sums[1]: what the losses change by, up and down, but for the frozen own class.
+DEVICE void try_losses(const Row& a, Part& part, Trial& trial, Sum* sums) {
+#pragma unroll
+    for (int i = 0; i < count_of(part); ++i) {
+        const Lane lane = lane_of(part, i);
+        const float moved = trial.d * x_of(part, trial, i), above = lane.residual + moved,
+                    below = lane.residual - moved;
+#if FROZEN
+        const float after_up = loss_after(a, part, lane, i, lane.rest + above * above);
+        const float after_down = loss_after(a, part, lane, i, lane.rest + below * below);
+        sums[0] += after_up - lane.loss;
+        sums[1] += after_down - lane.loss;
+#else
+        const float after_up = loss_after(a, part, lane, i, lane.rest + above * above + trial.lift_up);
+        const float after_down = loss_after(a, part, lane, i, lane.rest + below * below + trial.lift_down);
+        sums[0] += static_cast<double>(lane.floor) * static_cast<double>(after_up - lane.loss);
+        sums[1] += static_cast<double>(lane.floor) * static_cast<double>(after_down - lane.loss);
+#endif
+        if (SLOTS > 0) trial.up[i] = after_up, trial.down[i] = after_down;
+    }
+}
+
+// The frozen own class: slope (f_k after - f_k now) = d 2 slope x R_r + d^2 slope x^2.
+// sums[2] = sum of slope x R_r,   sums[3] = sum of slope x^2
+DEVICE void try_frozen_own(Part& part, const Trial& trial, Sum* sums) {
+#pragma unroll
+    for (int i = 0; i < count_of(part); ++i) {
+        const Lane lane = lane_of(part, i);
+        const float weighted = lane.slope * x_of(part, trial, i);
+        sums[2] += weighted * lane.residual;
+        sums[3] += weighted * x_of(part, trial, i);
+    }
+}
+
+// Up if the loss falls there, else down if it falls there. The sums are those of the group.
+DEVICE int decide(const Trial& trial, const Sum* sums) {
+    Sum change_up = sums[0], change_down = sums[1];
+#if FROZEN
+    const float d = trial.d, square = d * sums[3], linear = 2.0f * sums[2];
+    change_up += trial.lift_up + d * (square + linear);
+    change_down += trial.lift_down + d * (square - linear);
+#endif
+    return change_up < 0 ? kUp : change_down < 0 ? kDown : kStays;
+}
+
+// R_r += d x_c; the exact terms take the noise energy along, the frozen ones once the row is done.
+DEVICE void move_lanes(const Row& a, Part& part, const Trial& trial, int decision) {
+    const bool up = decision == kUp;
+    const float by = up ? trial.d : -trial.d, lift = FROZEN ? 0.0f : up ? trial.lift_up : trial.lift_down;
+#pragma unroll
+    for (int i = 0; i < count_of(part); ++i) {
+        Lane& lane = lane_of(part, i);
+        lane.residual += by * x_of(part, trial, i);
+        lane.rest += lift;
+        if (SLOTS == 0)
+            lane.loss = loss_after(a, part, lane, i, lane.rest + lane.residual * lane.residual);
+        else if (part.has_others)
+            lane.loss = up ? trial.up[i] : trial.down[i];
+    }
+}
+
+template <bool clustered>
+DEVICE int move_coordinate(const Row& a, Part& part, Group& group, Trial trial) {
+    Sum sums[4] = {0, 0, 0, 0};
+    if (part.has_others) try_losses(a, part, trial, sums);
+    if (FROZEN && part.has_own) try_frozen_own(part, trial, sums);
+    sum_of_group<clustered>(sums, group);
+    const int decision = decide(trial, sums);
+    if (decision != kStays) move_lanes(a, part, trial, decision);
+    return decision;
+}
+
+// ------------------------------------------------------------------------------- what follows from the decisions
+
+struct Tally {
+    double energy = 0;  // change of ||A_k||^2
+    int64 tried = 0, accepted = 0;
+};
+
+// A coordinate's step grows after a move, and has its sign; it shrinks where neither point was lower. The first block
+// of the group writes them.
+DEVICE void settle_coordinate(const Row& a, const Part& part, const Group& group, const Coordinate& one, int decision,
+                              int c, Tally& tally) {
+    const float unit_step = 1.0f / sqrtf(static_cast<float>(part.n_features));
+    const float size = one.step < 0 ? -one.step : one.step, by = decision == kUp ? one.step : -one.step;
+    const bool offset = c == part.n_features;
+    tally.tried += decision == kUp ? 1 : 2;
+    tally.accepted += decision != kStays;
+    float weight = one.weight, step = one.step;
+    if (decision != kStays) {
+        const float grown = smaller(size * a.grow, offset ? a.largest_offset : a.largest * unit_step);
+        if (!offset) tally.energy += static_cast<double>(2.0f * by * weight + by * by);
+        weight += by;
+        step = by < 0 ? -grown : grown;
+    } else {
+        const float shrunk = larger(size * a.shrink, a.smallest * unit_step);
+        step = step < 0 ? -shrunk : shrunk;
+    }
+    if (group.rank > 0) return;
+    const int64 at = offset ? a.n_features : c;
+    part.weights[at] = weight;
+    part.steps[at] = step;
+}
+
+// f_k = rest + R_r^2. The exact terms have moved `rest` along with the noise energy; the frozen ones do it here.
+DEVICE void write_values(const Row& a, Part& part, float* f_then, double moved_energy) {
+    const float shift = FROZEN ? a.noise[part.member] * static_cast<float>(moved_energy) : 0.0f;
+#pragma unroll
+    for (int i = 0; i < count_of(part); ++i) {
+        const int64 at = sample_of(part, i);
+        if (at >= part.n) continue;
+        const Lane& lane = lane_of(part, i);
+        f_then[(part.member * a.capacity + part.places[at]) * a.n_classes + part.k] =
+            larger(lane.rest + lane.residual * lane.residual + shift, kTiny);
+    }
+}
+
 // alone: separators move one after the other, each sees what the last one has become
 template <bool clustered>
 DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
-    uint64* channels = reinterpret_cast<uint64*>(shared_memory);
-    Sum* of_warps = reinterpret_cast<Sum*>(channels + 2);
-    Sum* of_blocks = of_warps + 2 * warps_of_block() * 4;
-    Group group{a.block_rank[blockIdx.x], a.block_group[blockIdx.x], 0, channels, of_warps, of_blocks, 0};
-    if constexpr (clustered) {
-#if HAS_CLUSTERS
-        group.base = static_cast<int>(blockIdx.x % kBlocksOfCluster) - group.rank;
-        if (threadIdx.x < 2) open_channel(group.channels + threadIdx.x);
-        sync_cluster();  // all blocks must have begun before one sends to another
-#endif
-    }
-    const int64 set = a.block_set[blockIdx.x], m = a.n_classes;
+    Group group = begin_group<clustered>(a);
+    const int64 set = a.block_set[blockIdx.x];
     if (set < 0) return;
-    const int k = static_cast<int>(set % m), member = static_cast<int>(set / m);
-    const int64 n = a.n_set[set], n_own = a.n_own[set];
-    const int64 n_lanes = (n + 15) / 16 * 16;
-    const int threads = blockDim.x, stride = group.blocks * threads;
-    const int64 first = int64(group.rank * threads + threadIdx.x) * kSlots;
-    const int count = SLOTS > 0 ? kSlots : first < n ? static_cast<int>((n - 1 - first) / stride) + 1 : 0;
-    const auto lane_of = [&](int i) { return SLOTS > 0 ? first + i : first + int64(i) * stride; };
-    // A warp whose samples are all of one kind need not do the other kind's work.
-    const int64 warp_first = int64(group.rank * threads + 32 * warp_of_thread()) * kSlots;
-    const bool has_own = SLOTS == 0 || warp_first < n_own;
-    const bool has_others = SLOTS == 0 || !FROZEN || (warp_first < n && warp_first + 32 * kSlots > n_own);
-    const float* f_now = flip ? a.f_next : a.f;
-    float* f_then = alone == (flip != 0) ? a.f_next : a.f;
-    const stored_t* columns = a.lanes + a.lanes_at[set];
-    const float* f_member = f_now + member * a.capacity * m;
-
-    double* scratch = reinterpret_cast<double*>(of_blocks + 2 * kBlocksOfCluster * 4);
-    Coordinate* coordinates = reinterpret_cast<Coordinate*>(scratch + 32);
-    int* moves_made = reinterpret_cast<int*>(coordinates + kCoordinates);
-    Piece* ring = reinterpret_cast<Piece*>(moves_made + kCoordinates);
-    Lane* memory = reinterpret_cast<Lane*>(a.memory) + a.lane_start[set];
-
-    Lane own_lanes[kSlots];
-    const auto lane_at = [&](int i) -> Lane& { return SLOTS > 0 ? own_lanes[i] : memory[lane_of(i)]; };
-    float noise_slope_part = 0;
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-        Lane lane{0, 1, 0, 0, 0, 0};
-        const int64 at = lane_of(i);
-        if (at < n) {
-            const int64 place = a.places[set * a.capacity + at];
-            const int sample = a.kept[member * a.capacity + place], y = a.target[sample];
-            const float* f = f_member + place * m;
-            const float w = (a.sample_weight == nullptr ? 1.0f : a.sample_weight[member * a.weight_stride + sample]) *
-                            a.class_weight[member * m + y];
-            lane.residual = a.residual[((member * a.capacity + place) * m + k) * a.n_components + r];
-            lane.rest = larger(f[k] - lane.residual * lane.residual, kTiny);
-            if (at < n_own) {
-#pragma unroll 4
-                for (int j = 0; j < m; ++j) {
-                    const float rival = f[j];
-                    if (j != k && rival != kLeftOut && f[k] / rival > a.alpha) lane.slope += w / rival;
-                }
-                noise_slope_part += lane.slope;
-#if !FROZEN
-                lane.floor = w;
-                lane.loss = own_terms(f, lane.rest + lane.residual * lane.residual, k, m, a.alpha);
-#endif
-            } else {
-                if (f[y] > a.alpha * f[k]) noise_slope_part -= w * f[y] / (f[k] * f[k]);
-                const float value = lane.rest + lane.residual * lane.residual;
-#if FROZEN
-                lane.target = w * f[y];
-                lane.floor = w * a.alpha;
-                lane.loss = larger(lane.floor, lane.target * reciprocal(value));
-#else
-                lane.target = f[y];
-                lane.floor = w;
-                lane.loss = larger(a.alpha, f[y] / value);
-#endif
-            }
-        }
-        lane_at(i) = lane;
-    }
-    Sum v[4] = {static_cast<Sum>(noise_slope_part), 0, 0, 0};
-    sum_of_group<clustered>(v, group);
-    const double noise_slope = static_cast<double>(v[0]);
-
-    // the loss of a sample after its f_k has become `value`
-    const auto loss_after = [&](const Lane& lane, int i, float value) {
-#if FROZEN
-        return larger(lane.floor, lane.target * reciprocal(value));
-#else
-        const int64 at = lane_of(i);
-        if (at >= n) return 0.0f;
-        if (at >= n_own) return larger(a.alpha, lane.target / value);
-        return own_terms(f_member + a.places[set * a.capacity + at] * m, value, k, m, a.alpha);
-#endif
-    };
-
-    const int n_features = a.selected[member];
-    const float unit_step = 1.0f / sqrtf(static_cast<float>(n_features));
-    float* row_weights = a.weights + ((member * m + k) * a.n_components + r) * a.width;
-    float* row_steps = a.steps + ((member * m + k) * a.n_components + r) * a.width;
-    const float noise = a.noise[member];
-    const bool there = SLOTS > 0 && first < n_lanes;
-    double moved_energy = 0;
-    int64 tried = 0, accepted = 0;
-    const auto fetch = [&](int c) {  // this thread's part of a column
-        if (there && c <= n_features) {
-            const stored_t* from = columns + c * n_lanes + first;
-            Piece* to = ring + (c % kAhead) * threads + threadIdx.x;
-            constexpr int bytes = kSlots * static_cast<int>(sizeof(stored_t));
-            if constexpr (bytes <= 16) {
-                if constexpr (bytes >= 4) copy_async<bytes>(to, from);
-            } else {
-                for (int part = 0; part < bytes; part += 16)
-                    copy_async<16>(reinterpret_cast<uint8*>(to) + part, reinterpret_cast<const uint8*>(from) + part);
-            }
-        }
-        commit_async();
-    };
-    if (SLOTS > 0) {
-        if (!there)  // these are read, too
-            for (int i = 0; i < kAhead; ++i)
-                for (int s = 0; s < kSlots; ++s) ring[i * threads + threadIdx.x].at[s] = 0;
-        for (int c = 0; c + 1 < kAhead; ++c) fetch(c);
-    }
-
+    const Workspace work = workspace_behind(group);
+    Part part = part_of_thread(a, group, set, r, flip ? a.f_next : a.f);
+    const double noise_slope = begin_lanes<clustered>(a, part, group, r);
+    const int n_features = part.n_features;
+    fetch_first_columns(part, work);
+    Tally tally;
     for (int start = 0; start <= n_features; start += kCoordinates) {
         const int end = smaller(start + kCoordinates, n_features + 1);
-        for (int c = start + threadIdx.x; c < end; c += threads) {
-            const int64 at = c == n_features ? a.n_features : c;  // where the offset stands
-            const int64 from = a.columns == nullptr ? at : a.columns[member * a.width + at];
-            Coordinate one;
-            one.weight = row_weights[at];
-            one.step = row_steps[at];
-            one.center = a.center[from];
-            one.d = one.step * a.unit[from];
-            const float factor = c == n_features ? 0.0f : noise;
-            one.energy_up = factor * (2.0f * one.step * one.weight + one.step * one.step);
-            one.energy_down = factor * (-2.0f * one.step * one.weight + one.step * one.step);
-            one.lift_up = FROZEN ? static_cast<float>(noise_slope * static_cast<double>(one.energy_up)) : one.energy_up;
-            one.lift_down =
-                FROZEN ? static_cast<float>(noise_slope * static_cast<double>(one.energy_down)) : one.energy_down;
-            coordinates[c - start] = one;
-        }
+        for (int c = start + threadIdx.x; c < end; c += blockDim.x)
+            work.coordinates[c - start] = coordinate_of(a, part, c, noise_slope);
         sync_block();
         for (int c = start; c < end; ++c) {
-            const Four read = *reinterpret_cast<const Four*>(coordinates + (c - start));
-            const float center = read.at[0], d = read.at[1], lift_up = read.at[2], lift_down = read.at[3];
-            float x[kSlots], up[kSlots], down[kSlots];
-            if (SLOTS > 0) {
-                wait_async<kAhead - 2>();
-                const Piece piece = ring[(c % kAhead) * threads + threadIdx.x];
-                for (int i = 0; i < kSlots; ++i) x[i] = stored_value(piece.at[i]) - center;
-                fetch(c + kAhead - 1);
-            }
-            const auto x_at = [&](int i) {
-                if (SLOTS > 0) return x[i];
-                return stored_value(columns[c * n_lanes + lane_of(i)]) - center;
-            };
-            Sum sums[4] = {0, 0, 0, 0};
-            if (has_others) {
-#pragma unroll
-                for (int i = 0; i < count; ++i) {
-                    const Lane lane = lane_at(i);
-                    const float moved = d * x_at(i), above = lane.residual + moved, below = lane.residual - moved;
-#if FROZEN
-                    const float after_up = loss_after(lane, i, lane.rest + above * above);
-                    const float after_down = loss_after(lane, i, lane.rest + below * below);
-                    sums[0] += after_up - lane.loss;
-                    sums[1] += after_down - lane.loss;
-#else
-                    const float after_up = loss_after(lane, i, lane.rest + above * above + lift_up);
-                    const float after_down = loss_after(lane, i, lane.rest + below * below + lift_down);
-                    sums[0] += static_cast<double>(lane.floor) * static_cast<double>(after_up - lane.loss);
-                    sums[1] += static_cast<double>(lane.floor) * static_cast<double>(after_down - lane.loss);
-#endif
-                    if (SLOTS > 0) up[i] = after_up, down[i] = after_down;
-                }
-            }
-#if FROZEN
-            if (has_own) {
-#pragma unroll
-                for (int i = 0; i < count; ++i) {
-                    const Lane lane = lane_at(i);
-                    const float weighted = lane.slope * x_at(i);
-                    sums[2] += weighted * lane.residual;
-                    sums[3] += weighted * x_at(i);
-                }
-            }
-#endif
-            sum_of_group<clustered>(sums, group);
-            Sum change_up = sums[0], change_down = sums[1];
-#if FROZEN
-            // own class: change = 2 d linear + d^2 square
-            const float square = d * sums[3], linear = 2.0f * sums[2];
-            change_up += lift_up + d * (square + linear);
-            change_down += lift_down + d * (square - linear);
-#endif
-            const bool goes_up = change_up < 0, moves = goes_up || change_down < 0;
-            if (moves) {
-                const float by = goes_up ? d : -d, lift = FROZEN ? 0.0f : goes_up ? lift_up : lift_down;
-#pragma unroll
-                for (int i = 0; i < count; ++i) {
-                    Lane& lane = lane_at(i);
-                    lane.residual += by * x_at(i);
-                    lane.rest += lift;
-                    if (SLOTS == 0)
-                        lane.loss = loss_after(lane, i, lane.rest + lane.residual * lane.residual);
-                    else if (has_others)
-                        lane.loss = goes_up ? up[i] : down[i];
-                }
-            }
-            if (threadIdx.x == 0) moves_made[c - start] = goes_up ? kUp : moves ? kDown : kStays;
+            const Trial trial = begin_trial(part, work, work.coordinates + (c - start), c);
+            const int decision = move_coordinate<clustered>(a, part, group, trial);
+            if (threadIdx.x == 0) work.decisions[c - start] = decision;
         }
         sync_block();
-        // What follows from the decisions, for all coordinates at once.
-        for (int c = start + threadIdx.x; c < end; c += threads) {
-            const Coordinate one = coordinates[c - start];
-            const int made = moves_made[c - start];
-            const float size = one.step < 0 ? -one.step : one.step, by = made == kUp ? one.step : -one.step;
-            const bool offset = c == n_features;
-            tried += made == kUp ? 1 : 2;
-            accepted += made != kStays;
-            float weight = one.weight, step = one.step;
-            if (made != kStays) {
-                const float grown = smaller(size * a.grow, offset ? a.largest_offset : a.largest * unit_step);
-                if (!offset) moved_energy += static_cast<double>(2.0f * by * weight + by * by);
-                weight += by;
-                step = by < 0 ? -grown : grown;
-            } else {
-                const float shrunk = larger(size * a.shrink, a.smallest * unit_step);
-                step = step < 0 ? -shrunk : shrunk;
-            }
-            if (group.rank > 0) continue;
-            const int64 at = offset ? a.n_features : c;
-            row_weights[at] = weight;
-            row_steps[at] = step;
-        }
+        for (int c = start + threadIdx.x; c < end; c += blockDim.x)
+            settle_coordinate(a, part, group, work.coordinates[c - start], work.decisions[c - start], c, tally);
         sync_block();
     }
-    moved_energy = sum_of_block(moved_energy, scratch);
-    tried = static_cast<int64>(sum_of_block(static_cast<double>(tried), scratch));
-    accepted = static_cast<int64>(sum_of_block(static_cast<double>(accepted), scratch));
-
-    // The exact terms have moved `rest` along with the noise energy; the frozen ones do it here, once a row.
-    const float shift = FROZEN ? noise * static_cast<float>(moved_energy) : 0.0f;
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-        const int64 at = lane_of(i);
-        if (at >= n) continue;
-        const Lane& lane = lane_at(i);
-        const int64 place = a.places[set * a.capacity + at];
-        f_then[(member * a.capacity + place) * m + k] =
-            larger(lane.rest + lane.residual * lane.residual + shift, kTiny);
-    }
+    write_values(a, part, alone == (flip != 0) ? a.f_next : a.f, sum_of_block(tally.energy, work.scratch));
+    const double tried = sum_of_block(static_cast<double>(tally.tried), work.scratch);
+    const double accepted = sum_of_block(static_cast<double>(tally.accepted), work.scratch);
     if (group.rank == 0 && threadIdx.x == 0) {
-        a.tried[set] += tried;
-        a.accepted[set] += accepted;
+        a.tried[set] += static_cast<int64>(tried);
+        a.accepted[set] += static_cast<int64>(accepted);
     }
 }
 

@@ -1,30 +1,10 @@
 // The coordinate perturbation method (paper, 2.3), before the moves: which samples a sweep looks at, which of their
 // pairs take part, and the columns of X for each separator. Settings and order of the samples are those of
 // core/cpm.cpp.
-#include "common.cuh"
+#include "cpm.cuh"
 
-struct Sets {
-    const stored_t* rows;  // all of X, or the kept samples member by member
-    int64 pitch;
-    const float* center;
-    const float* unit;
-    const int* columns;    // (B, width), or null
-    const float* weights;  // (B, m, q, width)
-    int64 n_classes;
-    int64 n_components;
-    int64 n_features;
-    int64 width;
-    int64 n_samples;
-    const int* target;
-    const float* sample_weight;
-    int64 weight_stride;
-    const float* class_weight;
-    const uint64* seed;
-    const float* noise;
-    const int* selected;  // (B,) features of each member
-    uint64* drawn;
-    uint8* active;  // (B, n)
-    int* order;     // (B, n)
+struct Sets : Sweep {
+    int* order;  // (B, n)
     uint64* holder;
     int* pending;
     int* ordered;         // (B,) samples in `order`
@@ -32,41 +12,20 @@ struct Sets {
     const float* values;  // (B, look, m) of the positions looked at
     int64 first;          // the first of them
     int64 look;
-    int64 most;      // entries of this sweep, over all classes; negative: all
-    int64* entries;  // (B,) so far
-    double* sums;    // (B, 2) loss and weight of the samples looked at
-    int* n_kept;     // (B,)
-    int* kept;       // (B, capacity) samples
-    float* f;        // (B, capacity, m); kLeftOut where a pair sits out
-    float* f_next;
-    int64 capacity;
-    int* places;              // (B, m, capacity) of `kept`: own samples, then the others
-    int* n_own;               // (B, m)
-    int* n_set;               // (B, m)
-    const int64* lane_start;  // (B * m,) first lane of each set, over all sets
-    stored_t* lanes;          // column by column, (features + 1, lanes) of each set
-    const int64* lanes_at;    // (B * m,) where a set's columns begin
-    int64 streamed;           // whether `rows` holds the kept samples only
-    float threshold;          // slack * alpha
-    float alpha;
-    float revisit;
+    int64 most;       // entries of this sweep, over all classes; negative: all
+    int64* entries;   // (B,) so far
+    double* sums;     // (B, 2) loss and weight of the samples looked at
+    int* n_kept;      // (B,)
+    int64 streamed;   // whether `rows` holds the kept samples only, member by member
+    float threshold;  // slack * alpha
 };
-
-DEVICE float weight_of_sample(const Sets& a, int member, int sample) {
-    const float weight = a.sample_weight == nullptr ? 1.0f : a.sample_weight[member * a.weight_stride + sample];
-    return weight * a.class_weight[member * a.n_classes + a.target[sample]];
-}
 
 // sigma^2 ||A_k||^2: what input noise of deviation sigma adds to the expected f_k
 GLOBAL THREADS(256) cpm_energy(Sets a) {
     const int k = blockIdx.x, member = blockIdx.z;
-    const float* weights = a.weights + (member * a.n_classes + k) * a.n_components * a.width;
-    double sum = 0;
-    if (a.noise[member] > 0)
-        for (int64 at = threadIdx.x; at < a.n_components * a.width; at += blockDim.x)
-            if (at % a.width < a.n_features) sum += static_cast<double>(weights[at]) * static_cast<double>(weights[at]);
-    sum = sum_of_block(sum, reinterpret_cast<double*>(shared_memory));
-    if (threadIdx.x == 0) a.energy[member * a.n_classes + k] = a.noise[member] * static_cast<float>(sum);
+    const double norm =
+        a.noise[member] > 0 ? squared_norm(a, member, k, reinterpret_cast<double*>(shared_memory)) : 0.0;
+    if (threadIdx.x == 0) a.energy[member * a.n_classes + k] = a.noise[member] * static_cast<float>(norm);
 }
 
 GLOBAL THREADS(1024) cpm_order(Sets a) {
@@ -76,8 +35,8 @@ GLOBAL THREADS(1024) cpm_order(Sets a) {
     int* order = a.order + int64(member) * n;
     uint64 drawn = a.drawn[member];
     const int count = choose_samples(
-        n, [&](int i) { return weight_of_sample(a, member, i) > 0; }, [&](int i) { return active[i] != 0; }, a.revisit,
-        false, a.seed[member], drawn, order, scratch);
+        n, [&](int i) { return weight_of_sample(a, member, i, a.target[i]) > 0; },
+        [&](int i) { return active[i] != 0; }, a.revisit, false, a.seed[member], drawn, order, scratch);
     if (a.most >= 0)
         shuffle_items(order, count, a.seed[member], drawn, a.holder + int64(member) * n, a.pending + int64(member) * n);
     sync_block();
@@ -122,7 +81,7 @@ GLOBAL THREADS(1024) cpm_select(Sets a) {
         const bool keeps = looked && pairs > 0;
         const int place = n_kept + sum_before(keeps, counts, kept_here);
         if (looked) {
-            const float weight = weight_of_sample(a, member, sample);
+            const float weight = weight_of_sample(a, member, sample, y);
             loss_sum += static_cast<double>(weight) * static_cast<double>(loss);
             weight_sum += static_cast<double>(weight);
             a.active[member * a.n_samples + sample] = pairs > 0;

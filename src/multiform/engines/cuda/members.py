@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from multiform._typing import Floats
-from multiform.engines.cuda.device import Program
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.runtime import effective_threads
-from multiform.solvers import MOST_FOR_MEANS, ModelBatch, TrainingProblem, class_means, samples_for_means
+from multiform.solvers import ModelBatch, TrainingProblem
 
 __all__ = ["DeviceMembers", "stacked_weights"]
 
@@ -28,7 +25,7 @@ class DeviceMembers:
     """
 
     def __init__(self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
-        device, self._rows = rows.device, rows
+        device = rows.device
         self.n_members, self.n_classes, self.n_components = len(batch), problem.n_classes, batch.n_components
         self.n_samples = len(problem.target)
         self.features = [
@@ -89,55 +86,10 @@ class DeviceMembers:
         return stacked_weights(parts, self.n_features, self.width)
 
     def start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
-        """`ModelBatch.initial_coefficients` of every member, stacked; what members share is computed once.
-
-        Equal seeds draw equal numbers. Few samples are all used for the class means, which then do not depend on the
-        seed.
-        """
-        if batch.start is not None:
-            return self.stacked([np.asarray(part, dtype=np.float32) for part in batch.start])
-        if len(problem.target) > MOST_FOR_MEANS:
-            return self._drawn_start(problem, batch)
-        means, seen = _class_means(problem, batch)
-        whole = np.zeros((len(batch), self.n_classes, self.n_components, self.width), dtype=np.float32)
-        features = np.array(self.features)
-        for n_features in np.unique(features):
-            members = np.flatnonzero(features == n_features)
-            normal = _normals(batch.seed[members], (self.n_classes, self.n_components, int(n_features)))
-            mean = means[seen[members]]
-            if batch.columns is not None:
-                columns = np.stack([batch.columns[member] for member in members.tolist()])
-                mean = np.take_along_axis(mean, columns[:, None, :], axis=2)
-            whole[members, :, :, :n_features] = normal
-            whole[members, :, :, self.n_features] = np.einsum("bkqp,bkp->bkq", normal, mean)
-        return whole
-
-    def _drawn_start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
-        """Members that share seed, weights and columns share their start."""
-        shared = batch.sample_weight is None or batch.sample_weight.ndim == 1
-        keys = [
-            (int(seed), 0 if shared else member, member if batch.columns is not None else 0)
-            for member, seed in enumerate(batch.seed)
-        ]
-        first = {key: member for member, key in reversed(list(enumerate(keys)))}
-        means, generators = _means_on_device(problem, batch, list(first.values()), self._rows)
-        whole = np.zeros((len(batch), self.n_classes, self.n_components, self.width), dtype=np.float32)
-
-        def fill(number: int, member: int) -> None:
-            n_features, columns = self.features[member], batch.member_columns(member)
-            mean = means[number] if columns is None else means[number][:, columns]
-            shape = (self.n_classes, self.n_components, n_features)
-            normal = generators[number].standard_normal(shape, dtype=np.float32)
-            normal /= np.float32(np.sqrt(n_features))
-            whole[member, :, :, :n_features] = normal
-            whole[member, :, :, self.n_features] = np.einsum("kqp,kp->kq", normal, mean)
-
-        with ThreadPoolExecutor(min(len(first), effective_threads(None))) as threads:
-            list(threads.map(fill, range(len(first)), first.values()))
-        for member, key in enumerate(keys):
-            if first[key] != member:
-                whole[member] = whole[first[key]]
-        return whole
+        """`ModelBatch.starts`, stacked."""
+        distinct, which = batch.distinct_starts(problem, effective_threads(None))
+        stacked = self.stacked(distinct)
+        return stacked if len(distinct) == len(which) else stacked[which]
 
     def unstacked(self, whole: Floats) -> list[Floats]:
         """The inverse of `stacked`."""
@@ -156,65 +108,3 @@ def stacked_weights(parts: list[Floats], n_features: int, width: int) -> Floats:
         whole[member, :, :, : part.shape[2] - 1] = part[:, :, :-1]
         whole[member, :, :, n_features] = part[:, :, -1]
     return whole
-
-
-def _class_means(problem: TrainingProblem, batch: ModelBatch) -> tuple[Floats, npt.NDArray[np.intp]]:
-    """The distinct class means among the members, and which of them each member has."""
-    if batch.sample_weight is None or batch.sample_weight.ndim == 1:
-        distinct, seen = [batch.sample_weight], np.zeros(len(batch), dtype=np.intp)
-    else:
-        numbers: dict[bytes, int] = {}
-        seen = np.array([numbers.setdefault(weight.tobytes(), len(numbers)) for weight in batch.sample_weight])
-        distinct = [batch.sample_weight[np.flatnonzero(seen == number)[0]] for number in range(len(numbers))]
-    random = np.random.default_rng(0)  # not used for so few samples
-    return np.stack([class_means(problem, weight, random) for weight in distinct]), seen
-
-
-def _normals(seeds: npt.NDArray[np.uint64], shape: tuple[int, int, int]) -> Floats:
-    distinct, which = np.unique(seeds, return_inverse=True)
-    drawn = [np.random.default_rng(int(seed)).standard_normal(shape, dtype=np.float32) for seed in distinct]
-    return np.asarray(np.stack(drawn)[which] / np.float32(np.sqrt(shape[2])), dtype=np.float32)
-
-
-def _means_on_device(
-    problem: TrainingProblem, batch: ModelBatch, members: list[int], rows: DeviceRows
-) -> tuple[Floats, list[np.random.Generator]]:
-    """The class means of these members, shape (len(members), m, p), and their generators, ready for the next draw.
-
-    Which samples are looked at is drawn as on the host; their sums are found on the device.
-    """
-    m, device = problem.n_classes, rows.device
-
-    def chosen(member: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], np.random.Generator]:
-        random = np.random.default_rng(int(batch.seed[member]))
-        samples = samples_for_means(problem, batch.member_weight(member), random)
-        target = problem.target[samples]
-        by_class = samples[np.argsort(target, kind="stable")].astype(np.int32)
-        return by_class, np.concatenate([[0], np.cumsum(np.bincount(target, minlength=m))]), random
-
-    with ThreadPoolExecutor(min(len(members), effective_threads(None))) as threads:
-        parts = list(threads.map(chosen, members))
-    begin = np.cumsum([0, *(len(samples) for samples, _, _ in parts[:-1])])
-    share = None
-    if batch.sample_weight is not None:
-        weights = [batch.member_weight(member) for member in members]
-        share = [weight[part[0]] for weight, part in zip(weights, parts, strict=True) if weight is not None]
-    program = Program(device, "means.cu", "Means", rows.stored_bytes, 1)
-    means = device.empty((len(members), m, rows.n_features), np.float32)
-    samples, values = np.concatenate([part[0] for part in parts]), rows.values
-    if rows.streamed:  # bring just these
-        gathered = np.empty((len(samples), rows.pitch), dtype=rows.host.dtype)
-        rows.gather(samples, gathered)
-        samples, values = np.arange(len(samples), dtype=np.int32), device.upload(gathered)
-    fields: dict[str, Any] = rows.fields() | {
-        "rows": values,
-        "samples": device.upload(samples),
-        "share": None if share is None else device.upload(np.concatenate(share).astype(np.float32)),
-        "first": device.upload(np.stack([part[1] + start for part, start in zip(parts, begin, strict=True)])),
-        "n_classes": m,
-        "n_features": rows.n_features,
-        "means": means,
-    }
-    arguments = program.arguments(fields)
-    program("class_means", arguments, grid=(-(-rows.n_features // 128), m, len(members)), threads=128)
-    return device.download(means), [part[2] for part in parts]

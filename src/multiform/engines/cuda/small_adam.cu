@@ -1,43 +1,10 @@
 // Adam for small problems in bulk: one thread block has one member, all of it in shared memory, for as many passes as
 // asked for. The same steps as adam.cu, by plain float32 products.
-#include "common.cuh"
+#include "adam.cuh"
 
-struct Small {
-    const stored_t* rows;
-    int64 pitch;
-    const float* center;
-    const float* unit;
-    const int* columns;
-    float* weights;  // (B, m, q, width)
-    float* first;
-    float* second;
-    int64 n_classes;
-    int64 n_components;
-    int64 n_features;
-    int64 width;
-    int64 n_samples;
-    const int* target;
-    const float* sample_weight;
-    int64 weight_stride;
-    const float* class_weight;
-    const uint64* seed;
-    const float* noise;
-    const int* selected;  // (B,) features of each member
-    uint64* drawn;
-    uint8* active;  // (B, n)
-    int64* steps;   // (B,)
+struct Small : Descent {
     double* sums;   // (B, n_passes, 2) loss and weight of each pass
     int64* visits;  // (B,)
-    int64 batch_size;
-    int64 capacity;  // rows of a batch at most
-    const float* learning_rate;
-    int64 n_passes;
-    float alpha;
-    float beta1;
-    float beta2;
-    float epsilon;
-    float revisit;
-    float final_rate;
 };
 
 GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
@@ -84,8 +51,6 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
         x[i * stride + c] = (stored_value(a.rows[i * a.pitch + source]) - a.center[source]) * a.unit[source];
     }
     for (int i = thread; i < n; i += threads) active[i] = a.active[int64(member) * n + i];
-    const float* sample_weight = a.sample_weight == nullptr ? nullptr : a.sample_weight + member * a.weight_stride;
-    const float* class_weight = a.class_weight + member * m;
     const float noise = a.noise[member];
     uint64 drawn = a.drawn[member];
     int64 steps = a.steps[member], visits = 0;
@@ -107,22 +72,10 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
     find_energy();
 
     for (int64 pass = pass_begin; pass < pass_end; ++pass) {
-        const int visited = choose_samples(
-            n,
-            [&](int i) { return (sample_weight == nullptr || sample_weight[i] > 0) && class_weight[a.target[i]] > 0; },
-            [&](int i) { return active[i] != 0; }, a.revisit, true, a.seed[member], drawn, order, counts);
-        shuffle_items(order, visited, a.seed[member], drawn, holder, pending);
+        const int visited = begin_pass(a, member, active, drawn, order, holder, pending, counts);
         const int n_batches = static_cast<int>((visited + a.batch_size - 1) / a.batch_size);
-        // Learning rate: cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.
-        for (int batch = thread; batch < n_batches; batch += threads) {
-            const double progress = smaller(1.0, (static_cast<double>(pass) + static_cast<double>(batch) / n_batches) /
-                                                     static_cast<double>(a.n_passes));
-            const double fade = a.final_rate + (1.0 - a.final_rate) * 0.5 * (1.0 + cos(3.141592653589793 * progress));
-            const double t = static_cast<double>(steps + batch + 1);
-            const double correction =
-                sqrt(1.0 - pow(static_cast<double>(a.beta2), t)) / (1.0 - pow(static_cast<double>(a.beta1), t));
-            rate[batch] = static_cast<float>(a.learning_rate[member] * fade * correction);
-        }
+        for (int batch = thread; batch < n_batches; batch += threads)
+            rate[batch] = rate_of_step(a, member, pass, batch, n_batches, steps);
         double loss_sum = 0, weight_sum = 0;
         sync_block();
         for (int batch = 0; batch < n_batches; ++batch) {
@@ -140,7 +93,7 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
             for (int i = thread; i < rows; i += threads) {
                 const int sample = order[begin + i];
                 row_target[i] = a.target[sample];
-                row_weight[i] = (sample_weight == nullptr ? 1.0f : sample_weight[sample]) * class_weight[row_target[i]];
+                row_weight[i] = weight_of_sample(a, member, sample, row_target[i]);
             }
             sync_block();
             for (int at = thread; at < rows * m; at += threads) {
@@ -150,18 +103,17 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
                 f[at] = larger(sum + energy[at % m], kTiny);
             }
             sync_block();
-            // loss(x) = w sum over j != y of max(alpha, f_y / f_j), and its slope by each f         (paper, 2.2)
+            // the ratio loss, and its slope by each f
             for (int i = thread; i < rows; i += threads) {
                 const int y = row_target[i];
                 const float own = f[i * m + y], weight = row_weight[i];
                 float own_slope = 0, loss = 0;
                 for (int j = 0; j < m; ++j) {
                     if (j == y) continue;
-                    const float inverse = 1.0f / f[i * m + j], ratio = own * inverse;
-                    const bool above = ratio > a.alpha;
-                    slope[i * m + j] = above ? weight * scale * (-ratio * inverse) : 0.0f;
-                    own_slope += above ? inverse : 0.0f;
-                    loss += larger(a.alpha, ratio);
+                    const Pair pair = pair_of(own, f[i * m + j], a.alpha);
+                    slope[i * m + j] = weight * scale * rival_slope_of(pair);
+                    own_slope += pair.active ? pair.inverse : 0.0f;
+                    loss += loss_of(pair, a.alpha);
                 }
                 slope[i * m + y] = weight * scale * own_slope;
                 active[order[begin + i]] = own_slope > 0;
@@ -169,7 +121,7 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
                 weight_sum += static_cast<double>(weight);
             }
             sync_block();
-            // Adam (Kingma and Ba 2015); noise adds 2 sigma^2 A_k times the slope, and does not touch the offset
+            // Adam's step; noise adds 2 sigma^2 A_k times the slope, and does not touch the offset
             for (int at = thread; at < outputs * width; at += threads) {
                 const int o = at / width, c = at % width, k = o / q, place = o * stride + c;
                 float gradient = 0, slopes = 0;
@@ -179,9 +131,7 @@ GLOBAL THREADS(256) small_adam(Small a, int64 pass_begin, int64 pass_end) {
                     slopes += s;
                 }
                 if (c < n_features) gradient += 2.0f * noise * slopes * weights[place];
-                first[place] = a.beta1 * first[place] + (1.0f - a.beta1) * gradient;
-                second[place] = a.beta2 * second[place] + (1.0f - a.beta2) * (gradient * gradient);
-                weights[place] -= rate[batch] * first[place] / (sqrtf(second[place]) + a.epsilon);
+                adam_step(a, gradient, rate[batch], weights[place], first[place], second[place]);
             }
             sync_block();
             find_energy();

@@ -1,16 +1,7 @@
 // The member functions of many samples, for one model or a batch.
 #include "common.cuh"
 
-struct Values {
-    const stored_t* rows;
-    int64 pitch;
-    const float* center;
-    const float* unit;
-    const int* columns;    // (B, width), or null
-    const float* weights;  // (B, m, q, width)
-    int64 n_classes;
-    int64 n_components;
-    int64 width;
+struct Values : Product {
     const int* order;  // (B, order_stride) rows by position; null: the position is the row
     int64 order_stride;
     const int* count;  // (B,) positions that there are; null: all
@@ -38,9 +29,9 @@ GLOBAL THREADS(256) member_squares(Values v) {
     const int64 k = blockIdx.y / pieces, piece = blockIdx.y % pieces, first = int64(blockIdx.x) * kRowsTile;
     const int64 n = positions_of(v, member);
     if (first >= n) return;
-    const Rows rows{v.rows, v.pitch, v.center, v.unit, v.columns == nullptr ? nullptr : v.columns + member * v.width};
     residual_tile(
-        rows, [&](int i) { return first + i < n ? row_of_position(v, member, v.first + first + i) : int64(-1); },
+        rows_of_member(v, member),
+        [&](int i) { return first + i < n ? row_of_position(v, member, v.first + first + i) : int64(-1); },
         v.weights + ((member * m + k) * q + piece * kPiece) * v.width,
         static_cast<int>(smaller<int64>(q - piece * kPiece, kPiece)), static_cast<int>(v.width),
         reinterpret_cast<float*>(shared_memory),

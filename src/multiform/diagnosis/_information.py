@@ -7,42 +7,21 @@ each test is asked alone and again after every step of the greedy order, and wha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
+from multiform._typing import Doubles
 from multiform.diagnosis._judge import Judge
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["Information", "gathered_information"]
+__all__ = ["gathered_information"]
 
 ASKED_AT_ONCE = 24  # tests that a step asks, those that said most for their price so far: each one costs a model
 
 
-@dataclass(frozen=True)
-class Information:
-    """What was found out along the greedy order.
+def gathered_information(judge: Judge, tariff: Tariff, only_known: bool) -> tuple[tuple[int, ...], Doubles]:
+    """The greedy order, and the most that each test has lowered the log loss, alone or as the next of this order.
 
-    Attributes
-    ----------
-    order : tuple of int
-        Next is always the test that lowers the log loss most for its price, given those before it.
-    most : array, shape (n_tests,)
-        The most that each test has lowered the log loss, alone or as the next of this order.
-    """
-
-    order: tuple[int, ...]
-    most: npt.NDArray[np.float64]
-
-
-def gathered_information(judge: Judge, tariff: Tariff, only_known: bool = False) -> Information:
-    """Follow the greedy order to its end.
-
-    Parameters
-    ----------
-    only_known : bool, default=False
-        Whether no further model may be trained; what a test said last then stands for what it would say next.
+    With `only_known` no further model may be trained; what a test said last then stands for what it would say next.
     """
     known_sets = set(judge.models.sets)
     most = np.full(len(tariff), -np.inf)
@@ -67,4 +46,4 @@ def gathered_information(judge: Judge, tariff: Tariff, only_known: bool = False)
         order.append(best)
         now -= latest[best]
         held |= 1 << best
-    return Information(tuple(order), most)
+    return tuple(order), most

@@ -4,245 +4,184 @@ For an evidence set S the classifier is the average of the models of the folds: 
 ``-log f_k`` over them. A training patient is judged by the one fold model that has not seen it; nothing is refitted, so
 what is estimated on these *unseen scores* is about the very models that will answer.
 
-All sets x folds are members of one `ModelBatch` with a feature mask each. For the paper's stopping rule every set
-also has altered models (section 3.1): class i's part of the loss weighted by beta, started from the nominal one.
+All sets x folds are members of one batch with a feature mask each. For the paper's stopping rule every set also has
+altered models (section 3.1): class i's part of the loss weighted by beta, started from the nominal one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.calibration import fit_temperature, log_scores
 from multiform.classifier import QMSClassifier
-from multiform.loyalty._alterations import Alterations
-from multiform.loyalty._committee import _answer
-from multiform.loyalty._types import loyalty_levels
+from multiform.loyalty import Alterations, answers_of, loyalty_levels
 from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
 
-__all__ = ["EvidenceModels", "OnlyFields", "Records", "Settings", "default_settings"]
+__all__ = ["EvidenceModels", "evidence_estimator"]
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-
-AT_ONCE = 20_000_000  # numbers that the sample weights of one batch may hold
-ALTERED_SHARE = 0.5  # passes of an altered model, of the nominal's: it starts from the nominal
-LEAST_STEPS = 80
-NOISES = (0.1, 0.3, 1.0, 2.0, 3.0)
+MOST_SAMPLE_WEIGHTS = 20_000_000  # numbers that the sample weights of one batch may hold
+ALTERED_PASSES = 0.5  # of an altered model, as a share of the nominal's: it starts from the nominal
+LEAST_UPDATES = 80  # of a model
+NOISE_LADDER = (0.1, 0.3, 1.0, 2.0, 3.0)
+SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
 
 
-class OnlyFields:
-    """A dataclass whose copies and pickles hold its fields only, and none of what it has computed from them."""
+class EvidenceModels:
+    """The training patients, encoded, and the models of the evidence sets that were asked for so far.
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Records(OnlyFields):
-    """The training patients, encoded.
-
-    Attributes
-    ----------
-    rows : array of float32, shape (n, n_columns)
-    target : array of int32, shape (n,)
-    fold : array of int, shape (n,)
-        The fold that judges each patient.
-    column_owner : array of int, shape (n_columns,)
-        The test that each column belongs to.
-    n_classes : int
+    ``nominal[S]`` holds what all folds learnt on the set S: separators stacked as if they were classes, shape
+    (n_folds * m, q, p + 1), where `estimator` is a `QMSClassifier`, whose parameters say how a batch is trained; else
+    a fitted classifier per fold. ``altered[S]`` holds the same for every (beta, class). `fold` says which fold judges
+    each patient, and `column_owner` which test each column belongs to.
     """
 
-    rows: Floats
-    target: npt.NDArray[np.int32]
-    fold: npt.NDArray[np.int64]
-    column_owner: npt.NDArray[np.int64]
-    n_classes: int
+    def __init__(
+        self,
+        rows: Floats,
+        target: Ints,
+        fold: Array,
+        column_owner: Array,
+        n_classes: int,
+        estimator: Any,
+        betas: tuple[float, ...],
+        seed: int,
+        n_jobs: int | None,
+    ) -> None:
+        self.rows, self.target, self.fold, self.column_owner = rows, target, fold, column_owner
+        self.n_classes, self.estimator, self.betas = n_classes, estimator, betas
+        self.seed, self.n_jobs = seed, n_jobs
+        self.n_folds = int(fold.max()) + 1
+        self.nominal: dict[int, Any] = {}
+        self.altered: dict[int, Any] = {}
+        self._typed: dict[int, Any] = {}  # altered models of the loyalty type that a session shows
+        self._unseen: dict[int, Floats] = {}
 
     @property
-    def n_folds(self) -> int:
-        return int(self.fold.max()) + 1
+    def sets(self) -> list[int]:
+        """The sets that have a model, the first that was asked for first."""
+        return list(self.nominal)
 
-    def columns(self, tests: int) -> npt.NDArray[np.int32]:
-        """The columns of an evidence set."""
-        return np.flatnonzero(np.int64(tests) >> self.column_owner & 1).astype(np.int32)
-
-    @cached_property
+    @property
     def masks(self) -> Floats:
         """The patients that each fold's model learns from: shape (n_folds, n)."""
         return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
 
-    @cached_property
-    def problem(self) -> TrainingProblem:
-        width = self.rows.shape[1]
-        center, scale = np.zeros(width, np.float32), np.ones(width, np.float32)
-        return TrainingProblem(self.rows, self.target, self.n_classes, center, scale)
-
-    @cached_property
+    @property
     def prior(self) -> Doubles:
         """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
         counts = np.stack([np.bincount(self.target[mask > 0], minlength=self.n_classes) for mask in self.masks])
         return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
 
-
-@dataclass(frozen=True)
-class Settings:
-    """How the model of a set is trained; `estimator` is None for QMS in batches, else any classifier."""
-
-    estimator: Any
-    n_components: int
-    alpha: float
-    noise: float
-    n_passes: int
-    batch_size: int
-    learning_rate: float
-    revisit: float
-    betas: tuple[float, ...]
-    seed: int
-    n_jobs: int | None
-    device: str = "cpu"  # where sets are trained; what they say of a few hundred patients is quicker on the CPU
-
     @property
-    def solver(self) -> AdamSolver:
-        return AdamSolver(self.n_passes, self.batch_size, self.learning_rate, revisit=self.revisit)
+    def _alterations(self) -> Alterations:
+        """Each class held back by each beta."""
+        return Alterations(self.betas, (), self.n_classes)
 
-    @property
-    def altered_solver(self) -> AdamSolver:
-        n_passes = max(1, round(ALTERED_SHARE * self.n_passes))
-        return AdamSolver(n_passes, self.batch_size, self.learning_rate, revisit=self.revisit)
+    def columns(self, tests: int) -> Ints:
+        """The columns of an evidence set."""
+        return np.flatnonzero(np.int64(tests) >> self.column_owner & 1).astype(np.int32)
 
-
-@dataclass(frozen=True)
-class EvidenceModels(OnlyFields):
-    """The models of the sets that were asked for so far.
-
-    Attributes
-    ----------
-    records : Records
-        What further models are learnt from.
-    settings : Settings
-    sets : list of int
-    nominal : list
-        Of each set: the separators of all folds, stacked as if they were classes, shape (n_folds * m, q, p + 1); or
-        the fitted classifiers.
-    altered : list
-        Of each set: the same for every (beta, class), or None as long as nobody asked.
-    """
-
-    records: Records
-    settings: Settings
-    sets: list[int] = field(default_factory=list)
-    nominal: list[Any] = field(default_factory=list)
-    altered: list[Any] = field(default_factory=list)
-
-    @cached_property
-    def _place(self) -> dict[int, int]:
-        return {one: place for place, one in enumerate(self.sets)}
-
-    @cached_property
-    def _unseen(self) -> dict[int, Floats]:
-        return {}
+    def empty(self, estimator: Any) -> EvidenceModels:
+        """The same patients, no model yet."""
+        about = self.rows, self.target, self.fold, self.column_owner, self.n_classes
+        return EvidenceModels(*about, estimator, self.betas, self.seed, self.n_jobs)
 
     def kept(self, sets: Sequence[int]) -> EvidenceModels:
         """A copy that holds the models of these sets only."""
         self.fit(sets)
-        places = [self._place[one] for one in sets if one]
-        return EvidenceModels(
-            self.records,
-            self.settings,
-            [self.sets[place] for place in places],
-            [self.nominal[place] for place in places],
-            [self.altered[place] for place in places],
-        )
+        copy = self.empty(self.estimator)
+        copy.nominal = {one: self.nominal[one] for one in sets if one}
+        copy.altered = {one: self.altered[one] for one in sets if one in self.altered}
+        return copy
+
+    def with_best_noise(self, sets: Sequence[int]) -> EvidenceModels:
+        """The noise level of the least log loss on unseen patients, each set at its own best temperature."""
+
+        def log_loss(models: EvidenceModels) -> float:
+            models.fit(sets)
+            total = 0.0
+            for one in sets:
+                scores = models.unseen(one)
+                log_chances = log_softmax(scores / fit_temperature(scores, self.target), axis=1)
+                total -= float(log_chances[np.arange(len(self.target)), self.target].mean())
+            return total / len(sets)
+
+        tried = [self.empty(clone(self.estimator).set_params(noise=noise)) for noise in NOISE_LADDER]
+        return min(tried, key=log_loss)
 
     # ------------------------------------------------------------------------------------------------ fitting
 
     def fit(self, sets: Sequence[int]) -> None:
         """Train the models of those sets that have none yet; the empty set needs none."""
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in self._place]
-        if not new:
-            return
-        n_folds = self.records.n_folds
-        for begin in range(0, len(new), self._sets_at_once(n_folds)):
-            part = new[begin : begin + self._sets_at_once(n_folds)]
-            factors = np.ones((1, self.records.n_classes))
-            for one, models in zip(part, self._train(part, factors, None), strict=True):
-                self._place[one] = len(self.sets)
-                self.sets.append(one)
-                self.nominal.append(models[0])
-                self.altered.append(None)
+        for one, models in self._trained(sets, self.nominal, np.ones((1, self.n_classes)), altered=False):
+            self.nominal[one] = models[0]
 
     def fit_altered(self, sets: Sequence[int]) -> None:
-        """Train the altered models of the sets too."""
+        """Train the altered models of the sets too, for every beta."""
+        self._fit_altered(sets, self.altered, self._alterations)
+
+    def _fit_altered(self, sets: Sequence[int], kept: dict[int, Any], alterations: Alterations) -> None:
         self.fit(sets)
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and self.altered[self._place[one]] is None]
-        m, betas = self.records.n_classes, self.settings.betas
-        factors = np.ones((len(betas) * m, m))
-        for member, (beta, altered) in enumerate((beta, k) for beta in betas for k in range(m)):
-            factors[member, altered] = beta
-        at_once = self._sets_at_once(self.records.n_folds * len(factors))
-        for begin in range(0, len(new), at_once):
-            part = new[begin : begin + at_once]
-            starts = [self.nominal[self._place[one]] for one in part]
-            for one, models in zip(part, self._train(part, factors, starts), strict=True):
-                self.altered[self._place[one]] = models
+        kept.update(self._trained(sets, kept, alterations.factors, altered=True))
 
-    def _sets_at_once(self, n_members: int) -> int:
-        return max(1, AT_ONCE // (n_members * len(self.records.target)))
+    def _trained(
+        self, sets: Sequence[int], kept: dict[int, Any], factors: Doubles, altered: bool
+    ) -> list[tuple[int, list[Any]]]:
+        """Of each set that is not kept yet, the models for each row of class factors; not too many sets at once."""
+        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in kept]
+        train = self._train if type(self.estimator) is QMSClassifier else self._train_any
+        at_once = max(1, MOST_SAMPLE_WEIGHTS // (self.n_folds * len(factors) * len(self.target)))
+        parts = [new[begin : begin + at_once] for begin in range(0, len(new), at_once)]
+        return [pair for part in parts for pair in zip(part, train(part, factors, altered), strict=True)]
 
-    def _train(self, sets: list[int], factors: Doubles, starts: list[Any] | None) -> list[list[Any]]:
-        """For each set and each row of class factors, the models of all folds."""
-        if self.settings.estimator is not None:
-            return self._train_any(sets, factors)
-        records, settings = self.records, self.settings
-        n_folds, n_factors = records.n_folds, len(factors)
-        members = len(sets) * n_factors * n_folds
-        columns = [records.columns(one) for one in sets]
+    def _train(self, sets: list[int], factors: Doubles, altered: bool) -> list[list[Any]]:
+        """For each set and each row of class factors, the separators of all folds; altered ones start from nominal."""
+        how, n_folds, n_factors = self.estimator, self.n_folds, len(factors)
+        n_members = len(sets) * n_factors * n_folds
         start = None
-        if starts is not None:  # without the row that the noise added
+        if altered:  # without the row that the noise added
             start = [
-                np.ascontiguousarray(fold[:, : settings.n_components])
-                for stacked in starts
+                np.ascontiguousarray(fold[:, : how.n_components])
+                for one in sets
                 for _ in range(n_factors)
-                for fold in np.split(stacked, n_folds)
+                for fold in np.split(self.nominal[one], n_folds)
             ]
         batch = ModelBatch(
-            n_components=settings.n_components,
-            alpha=settings.alpha,
+            n_components=how.n_components,
+            alpha=how.alpha,
             class_weight=np.tile(np.repeat(factors, n_folds, axis=0), (len(sets), 1)).astype(np.float32),
-            noise=np.full(members, settings.noise, dtype=np.float32),
+            noise=np.full(n_members, how.noise, dtype=np.float32),
             # A model depends on its set alone, not on which others are trained with it.
-            seed=np.repeat(np.array([_seed(settings.seed, one) for one in sets], dtype=np.uint64), n_factors * n_folds),
-            sample_weight=np.tile(records.masks, (len(sets) * n_factors, 1)),
-            columns=[one for one in columns for _ in range(n_factors * n_folds)],
+            seed=np.repeat(np.array([self._seed(one) for one in sets], dtype=np.uint64), n_factors * n_folds),
+            sample_weight=np.tile(self.masks, (len(sets) * n_factors, 1)),
+            columns=[columns for one in sets for columns in [self.columns(one)] * (n_factors * n_folds)],
             start=start,
         )
-        solver = settings.solver if starts is None else settings.altered_solver
-        problem = replace(records.problem, device=settings.device)
-        weights = [
-            with_noise_row(one, settings.noise) for one in solve(problem, batch, solver, n_jobs=settings.n_jobs).weights
-        ]
-        stacked = [np.concatenate(weights[i : i + n_folds]) for i in range(0, members, n_folds)]
+        n_passes = max(1, round(ALTERED_PASSES * how.max_iter)) if altered else how.max_iter
+        revisit = 1.0 if len(self.target) < 2_000 else 0.2
+        solver = AdamSolver(n_passes, how.batch_size, how.learning_rate, revisit=revisit)
+        problem = TrainingProblem(self.rows, self.target, self.n_classes, *self._no_scaling, device=how.device)
+        found = solve(problem, batch, solver, n_jobs=self.n_jobs).weights
+        weights = [with_noise_row(one, how.noise) for one in found]
+        stacked = [np.concatenate(weights[i : i + n_folds]) for i in range(0, n_members, n_folds)]
         return [stacked[i : i + n_factors] for i in range(0, len(stacked), n_factors)]
 
-    def _train_any(self, sets: list[int], factors: Doubles) -> list[list[Any]]:
-        """Any classifier, one fit a member."""
-        records, estimator = self.records, self.settings.estimator
+    def _train_any(self, sets: list[int], factors: Doubles, altered: bool) -> list[list[Any]]:
+        """For each set and each row of class factors, any classifier fitted per fold."""
 
-        def fitted(columns: npt.NDArray[np.int32], factor: Doubles, mask: Floats) -> Any:
+        def fitted(columns: Ints, factor: Doubles, mask: Floats) -> Any:
             rows = np.flatnonzero(mask)
-            X, y = records.rows[np.ix_(rows, columns)], records.target[rows]
-            model = clone(estimator)
-            if (factor == 1).all():
+            X, y = self.rows[np.ix_(rows, columns)], self.target[rows]
+            model = clone(self.estimator)
+            if not altered:
                 return model.fit(X, y)
             if not has_fit_parameter(model, "sample_weight"):
                 raise ValueError(
@@ -251,126 +190,93 @@ class EvidenceModels(OnlyFields):
                 )
             return model.fit(X, y, sample_weight=factor[y])
 
+        masks, n_folds = self.masks, self.n_folds
         jobs = [
-            delayed(fitted)(records.columns(one), factor, mask)
-            for one in sets
-            for factor in factors
-            for mask in records.masks
+            delayed(fitted)(self.columns(one), factor, mask) for one in sets for factor in factors for mask in masks
         ]
-        models = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")(jobs)
-        groups = [models[i : i + records.n_folds] for i in range(0, len(models), records.n_folds)]
+        models = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
+        groups = [models[i : i + n_folds] for i in range(0, len(models), n_folds)]
         return [groups[i : i + len(factors)] for i in range(0, len(groups), len(factors))]
+
+    def _seed(self, tests: int) -> int:
+        """A seed for each set."""
+        return int(np.random.SeedSequence([self.seed, tests]).generate_state(1, np.uint64)[0])
+
+    @property
+    def _no_scaling(self) -> tuple[Floats, Floats]:
+        """Center and scale of columns that are standardised already."""
+        width = self.rows.shape[1]
+        return np.zeros(width, np.float32), np.ones(width, np.float32)
 
     # ----------------------------------------------------------------------------------------------- answering
 
     def unseen(self, tests: int) -> Floats:
         """Scores of the training patients, each by the fold model that has not seen it: shape (n, m)."""
         if tests not in self._unseen:
-            records = self.records
             if tests:
                 self.fit([tests])
-                by_fold = self._fold_scores(self.nominal[self._place[tests]], tests, records.rows)
-                self._unseen[tests] = by_fold[np.arange(len(by_fold)), records.fold].astype(np.float32)
+                scores = self._fold_scores(self.nominal[tests], tests, self.rows)[np.arange(len(self.rows)), self.fold]
             else:
-                self._unseen[tests] = records.prior[records.fold].astype(np.float32)
+                scores = self.prior[self.fold]
+            self._unseen[tests] = scores.astype(np.float32)
         return self._unseen[tests]
 
     def scores(self, tests: int, rows: Floats) -> Floats:
         """Scores of new patients, averaged over the folds: shape (n, m)."""
         if not tests:
-            return np.tile(self.records.prior.mean(axis=0), (len(rows), 1)).astype(np.float32)
+            return np.tile(self.prior.mean(axis=0), (len(rows), 1)).astype(np.float32)
         self.fit([tests])
-        scores = self._fold_scores(self.nominal[self._place[tests]], tests, rows).mean(axis=1)
-        return np.asarray(scores, dtype=np.float32)
+        return np.asarray(self._fold_scores(self.nominal[tests], tests, rows).mean(axis=1), dtype=np.float32)
 
-    def unseen_claims(self, tests: int) -> npt.NDArray[np.int64]:
-        """How many classes keep each training patient although held back, |B(x)|: shape (n_betas, n)."""
-        return self._claims(tests, self.records.rows, self.records.fold)
-
-    def claims(self, tests: int, rows: Floats) -> npt.NDArray[np.int64]:
-        """The same of new patients, the altered models averaged over the folds."""
-        return self._claims(tests, rows, None)
-
-    def _claims(self, tests: int, rows: Floats, fold: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
-        m, n_betas = self.records.n_classes, len(self.settings.betas)
-        counts = np.zeros((n_betas, len(rows)), dtype=np.int64)
-        if not tests:  # nothing is known: no class keeps anybody
-            return counts
+    def claims(self, tests: int, rows: Floats) -> Array:
+        """How many classes keep each new patient although held back, |B(x)|: shape (n_betas, n)."""
         self.fit_altered([tests])
-        for member, model in enumerate(self.altered[self._place[tests]]):
-            scores = self._fold_scores(model, tests, rows)
-            own = scores.mean(axis=1) if fold is None else scores[np.arange(len(rows)), fold]
-            counts[member // m] += own.argmax(axis=1) == member % m
-        return counts
+        return self._claims(self._alterations, self.altered, tests, rows)
 
-    def loyalty(self, tests: int, rows: Floats, beta: float, gamma: float) -> npt.NDArray[np.str_]:
-        """The loyalty type of new patients (Definition 6), by altered models trained for the question."""
-        m = self.records.n_classes
-        alterations = Alterations.of(beta, gamma, m)
-        claims = np.zeros((1 + len(alterations.gamma), len(rows)), dtype=np.int64)
-        if tests:
-            self.fit([tests])
-            [altered] = self._train([tests], alterations.factors, [self.nominal[self._place[tests]]])
-            for (step, own), model in zip(alterations, altered, strict=True):
-                claims[step] += self._fold_scores(model, tests, rows).mean(axis=1).argmax(axis=1) == own
+    def unseen_claims(self, tests: int) -> Array:
+        """The same of the training patients, each by the fold models that have not seen it."""
+        self.fit_altered([tests])
+        return self._claims(self._alterations, self.altered, tests, self.rows, self.fold)
+
+    def loyalty(self, tests: int, rows: Floats) -> Array:
+        """The loyalty type of new patients (Definition 6); its altered models are trained once per set."""
+        alterations = Alterations.of(SHOWN_BETA, SHOWN_GAMMA, self.n_classes)
+        self._fit_altered([tests], self._typed, alterations)
+        claims = self._claims(alterations, self._typed, tests, rows)
         return np.array(alterations.levels)[loyalty_levels(claims[:1], claims[1:])]
 
-    def _fold_scores(self, model: Any, tests: int, rows: Floats) -> Floats:
+    def _claims(
+        self, alterations: Alterations, kept: dict[int, Any], tests: int, rows: Floats, fold: Array | None = None
+    ) -> Array:
+        """How many classes keep each patient under each weight, the folds averaged or the one that is given."""
+        counts = np.zeros((len(alterations.beta) + len(alterations.gamma), len(rows)), dtype=np.int64)
+        if tests:  # where nothing is known, no class keeps anybody
+            for (step, altered), model in zip(alterations, kept[tests], strict=True):
+                scores = self._fold_scores(model, tests, rows)
+                own = scores.mean(axis=1) if fold is None else scores[np.arange(len(rows)), fold]
+                counts[step] += own.argmax(axis=1) == altered
+        return counts
+
+    def _fold_scores(self, model: Any, tests: int, rows: Floats) -> Array:
         """Scores by every fold's model: shape (n, n_folds, m)."""
-        records = self.records
-        m = records.n_classes
-        columns = records.columns(tests)
-        if isinstance(model, np.ndarray):
-            problem = records.problem
-            f = member_values(rows, model, problem.center, problem.scale, columns, n_jobs=self.settings.n_jobs)
-            return np.asarray(log_scores(f).reshape(len(rows), -1, m))
-        return np.stack([_answer(one, rows[:, columns], np.arange(m))[1] for one in model], axis=1)
+        columns = self.columns(tests)
+        if isinstance(model, np.ndarray):  # on the CPU: it is quicker for a few hundred patients
+            f = member_values(rows, model, *self._no_scaling, columns, n_jobs=self.n_jobs)
+            return np.asarray(log_scores(f).reshape(len(rows), -1, self.n_classes))
+        classes = np.arange(self.n_classes)
+        return np.stack([answers_of(one, rows[:, columns], classes)[1] for one in model], axis=1)
 
 
-def _seed(base: int, tests: int) -> int:
-    """A seed for each set."""
-    return int(np.random.SeedSequence([base, tests]).generate_state(1, np.uint64)[0])
-
-
-def default_settings(
-    estimator: Any, records: Records, some_sets: Sequence[int], betas: tuple[float, ...], seed: int, n_jobs: int | None
-) -> Settings:
-    """The settings of QMS for these records, the noise level chosen by the log loss on unseen patients."""
-    n = len(records.target)
-    batch_size, revisit = (64, 1.0) if n < 2_000 else (128, 0.2)
-    n_passes = max(5, -(-LEAST_STEPS // max(1, -(-n // batch_size))))
-    settings = Settings(
-        estimator, 4 if n < 1_000 else 8, 0.5, 1.0, n_passes, batch_size, 0.25, revisit, betas, seed, n_jobs
+def evidence_estimator(estimator: Any, n: int) -> Any:
+    """What answers on an evidence set of n patients: any classifier, or QMS with every parameter decided."""
+    batch_size = 64 if n < 2_000 else 128
+    n_passes = max(5, -(-LEAST_UPDATES // max(1, -(-n // batch_size))))
+    own = QMSClassifier(
+        4 if n < 1_000 else 8, alpha=0.5, noise=1.0, max_iter=n_passes, batch_size=batch_size, learning_rate=0.25
     )
     if type(estimator) is QMSClassifier:
-
-        def given(value: int | str, default: int) -> int:
-            return default if value == "auto" else int(value)
-
-        return replace(
-            settings,
-            estimator=None,
-            n_components=given(estimator.n_components, settings.n_components),
-            n_passes=given(estimator.max_iter, settings.n_passes),
-            batch_size=given(estimator.batch_size, settings.batch_size),
-            noise=float(estimator.noise),
-            alpha=float(estimator.alpha),
-            learning_rate=float(estimator.learning_rate),
-            device=estimator.device,
-        )
-    if estimator is not None:
-        return settings
-    losses = [_log_loss(EvidenceModels(records, replace(settings, noise=noise)), some_sets) for noise in NOISES]
-    return replace(settings, noise=NOISES[int(np.argmin(losses))])
-
-
-def _log_loss(models: EvidenceModels, sets: Sequence[int]) -> float:
-    """Mean log loss on unseen patients, each set at its own best temperature."""
-    models.fit(sets)
-    target = models.records.target
-    total = 0.0
-    for one in sets:
-        scores = models.unseen(one)
-        log_chances = log_softmax(scores / fit_temperature(scores, target), axis=1)
-        total -= float(log_chances[np.arange(len(target)), target].mean())
-    return total / len(sets)
+        given = {name: getattr(estimator, name) for name in ("n_components", "max_iter", "batch_size")}
+        own.set_params(**{name: int(value) for name, value in given.items() if value != "auto"})
+        given = {name: float(getattr(estimator, name)) for name in ("alpha", "noise", "learning_rate")}
+        own.set_params(**given, device=estimator.device)
+    return own if estimator is None or type(estimator) is QMSClassifier else estimator

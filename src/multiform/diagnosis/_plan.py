@@ -10,15 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from multiform._typing import Array, Doubles, Indices
 from multiform.diagnosis._judge import Opinion, suffices
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["Course", "Plan", "follow"]
-
-Doubles = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+__all__ = ["Plan", "follow"]
 
 
 @dataclass(frozen=True)
@@ -66,89 +63,55 @@ class Plan:
             node = self.following[node][0]
         return tuple(order)
 
-    def paid_before(self, tariff: Tariff) -> list[float]:
-        """What everybody who comes to a node has paid by then."""
-        paid = [0.0] * len(self)
-        for node, (t, held) in enumerate(zip(self.tests, self.held, strict=True)):
-            for after in set(self.following[node]) - {-1}:
-                paid[after] = paid[node] + tariff.price(t, held)
-        return paid
-
     @property
     def sets(self) -> list[int]:
         """All evidence sets on which somebody may stop."""
         after = (held | 1 << t for held, t in zip(self.held, self.tests, strict=True))
         return list(dict.fromkeys([*self.held, *after]))
 
+    @property
+    def paths(self) -> list[tuple[int, ...]]:
+        """The nodes on the way to each node, itself the last; and at the end no node, for those who need no test."""
+        paths: list[tuple[int, ...]] = [(0,), *[()] * (len(self) - 1), ()] if len(self) else [()]
+        for node, following in enumerate(self.following):
+            for after in set(following) - {-1}:
+                paths[after] = (*paths[node], after)
+        return paths
 
-@dataclass(frozen=True)
-class Course:
-    """What became of each patient.
+    def prices(self, tariff: Tariff) -> list[float]:
+        """What each node's test costs there."""
+        return [tariff.price(t, held) for t, held in zip(self.tests, self.held, strict=True)]
 
-    Attributes
-    ----------
-    cost : array, shape (n,)
-    prices : array, shape (n, n_tests)
-        What was paid for each test; NaN for those that were not bought.
-    tests : list of tuple of int
-        What was bought, in this order.
-    answer : array of int, shape (n,)
-    chances : array, shape (n, m)
-    visited : array of bool, shape (n, n_nodes)
-        The nodes that each one came to.
-    node : array of int, shape (n,)
-        The last of them; -1 for those who needed no test.
-    held : array of int, shape (n,)
-        The evidence set of the answer.
-    """
+    def bills(self, tariff: Tariff) -> Doubles:
+        """What those who stop after each node, and at last those who need no test, have paid for each test.
 
-    cost: Doubles
-    prices: Doubles
-    tests: list[tuple[int, ...]]
-    answer: npt.NDArray[np.int64]
-    chances: Doubles
-    visited: npt.NDArray[np.bool_]
-    node: npt.NDArray[np.int64]
-    held: npt.NDArray[np.int64]
+        The shape is (n_nodes + 1, n_tests), with NaN for a test that was not bought.
+        """
+        prices, bills = self.prices(tariff), np.full((len(self) + 1, len(tariff)), np.nan)
+        for node, path in enumerate(self.paths):
+            for bought in path:
+                bills[node, self.tests[bought]] = prices[bought]
+        return bills
 
 
 def follow(
-    plan: Plan,
-    tariff: Tariff,
-    opinion: Callable[[int, Rows], Opinion],
-    level: float,
-    n: int,
-    n_classes: int,
-) -> Course:
-    """Send n patients along the plan; `opinion(set, rows)` is what is thought of those rows on the set."""
-    prices = np.full((n, len(tariff)), np.nan)
-    answer, node_of = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-    held_of, chances = np.full(n, tariff.known, dtype=np.int64), np.zeros((n, n_classes))
-    tests: list[tuple[int, ...]] = [()] * n
-    visited = np.zeros((n, len(plan)), dtype=bool)
+    plan: Plan, known: int, opinion: Callable[[int, Indices], Opinion], level: float, patients: Indices
+) -> tuple[Array, Array, Doubles]:
+    """Send patients along the plan; `opinion(set, patients)` is what is thought of some of them on a set.
 
-    def look(rows: Rows, held: int, node: int, path: tuple[int, ...]) -> tuple[Rows, npt.NDArray[np.int64]]:
-        """Note the answers on this set; those who go on, and their diagnoses."""
-        found = opinion(held, rows)
-        answer[rows], chances[rows], node_of[rows], held_of[rows] = found.answer, found.chances, node, held
-        for row in rows:
-            tests[row] = path
-        on = ~suffices(found.doubt, level)
-        return rows[on], found.answer[on]
-
-    rows, diagnosis = look(np.arange(n), tariff.known, -1, ())
-    waiting = [(0, rows, ())] if len(plan) and len(rows) else []  # type: list[tuple[int, Rows, tuple[int, ...]]]
+    Returns the last node that each one came to (-1 for those who need no test), the answer and the chances there.
+    """
+    answer, chances, doubt = (part.copy() for part in opinion(known, patients))
+    node_of = np.full(len(patients), -1)
+    waiting = [(0, np.flatnonzero(~suffices(doubt, level)))] if len(plan) else []
     while waiting:
-        node, rows, path = waiting.pop()
-        t, held = plan.tests[node], plan.held[node]
-        prices[rows, t] = tariff.price(t, held)
-        visited[rows, node] = True
-        path = (*path, t)
-        rows, diagnosis = look(rows, held | 1 << t, node, path)
-        for after in sorted(set(plan.following[node])):
-            if after < 0:
-                continue
-            going = rows[np.array(plan.following[node])[diagnosis] == after]
-            if len(going):
-                waiting.append((after, going, path))
-    return Course(np.nansum(prices, axis=1), prices, tests, answer, chances, visited, node_of, held_of)
+        node, going = waiting.pop()
+        if not len(going):
+            continue
+        held = plan.held[node] | 1 << plan.tests[node]
+        answer[going], chances[going], doubt = opinion(held, patients[going])
+        node_of[going] = node
+        going = going[~suffices(doubt, level)]
+        after = np.array(plan.following[node])[answer[going]]
+        waiting += [(k, going[after == k]) for k in sorted({*plan.following[node]} - {-1})]
+    return node_of, answer, chances

@@ -36,25 +36,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["Certificate", "SearchResult", "beam_order", "exact_order", "order_cost", "pack", "popcount", "unpack"]
+__all__ = ["SearchProof", "beam_order", "exact_order", "pack", "popcount", "remaining_price", "unpack"]
 
 Sets = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Stopped = Callable[[Sets], Words]  # who stops on each of these sets: shape (n_sets, n_words)
 Forgone = Callable[[Sets], Floats]  # what each patient gives up by stopping on each of these sets: (n_sets, n_patients)
 
 EXACT_UP_TO = 16  # tests: 65,536 evidence sets
 SLACK = 1e-9  # costs this close, relative to the panel, are equal
 SHARES_AHEAD = (1.0, 0.5, 0.25, 0.1)  # of the remaining panel that the beam expects the living to pay
-AT_ONCE = 8192  # labels whose bound is computed together
+BOUNDED_AT_ONCE = 8192  # labels whose bound is computed together
 
 
 @dataclass(frozen=True)
-class Certificate:
+class SearchProof:
     """What is known about the order that was found, on the estimate.
 
     Attributes
@@ -80,15 +79,7 @@ class Certificate:
         return 0.0 if self.cost == 0 else (self.cost - self.lower_bound) / self.cost
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """An order of tests, until everybody has stopped, and what is known about it."""
-
-    order: tuple[int, ...]
-    certificate: Certificate
-
-
-def pack(patients: npt.NDArray[np.bool_]) -> Words:
+def pack(patients: Bools) -> Words:
     """Booleans along the last axis as bits of 64-bit words, the rest of the last word 0."""
     n = patients.shape[-1]
     padded = np.zeros((*patients.shape[:-1], -(-max(n, 1) // 64) * 64), dtype=bool)
@@ -96,13 +87,13 @@ def pack(patients: npt.NDArray[np.bool_]) -> Words:
     return np.packbits(padded, axis=-1, bitorder="little").view(np.uint64)
 
 
-def unpack(words: Words, n: int) -> npt.NDArray[np.bool_]:
+def unpack(words: Words, n: int) -> Bools:
     """The inverse of `pack`."""
     bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1, bitorder="little")
     return np.asarray(bits[..., :n].astype(bool))
 
 
-def popcount(words: Words) -> npt.NDArray[np.int64]:
+def popcount(words: Words) -> Array:
     """How many patients each row holds."""
     if hasattr(np, "bitwise_count"):
         return np.asarray(np.bitwise_count(words).sum(axis=-1), dtype=np.int64)
@@ -110,17 +101,6 @@ def popcount(words: Words) -> npt.NDArray[np.int64]:
 
 
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
-
-
-def order_cost(tariff: Tariff, order: tuple[int, ...], stopped: Stopped, alive: Words, start: int) -> float:
-    """Cost of an order summed over the patients of `alive`, from the set `start` on."""
-    held, total = start, 0.0
-    alive = alive & ~stopped(np.array([start]))[0]
-    for t in order:
-        total += tariff.price(t, held) * int(popcount(alive))
-        held |= 1 << t
-        alive = alive & ~stopped(np.array([held]))[0]
-    return total
 
 
 def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
@@ -149,24 +129,19 @@ def beam_order(
     alive: Words,
     start: int,
     width: int,
-    promising: Callable[[Sets], npt.NDArray[np.bool_]] | None = None,
+    promising: Callable[[Sets], Bools] | None = None,
     few: int = 0,
     forgone: Forgone | None = None,
-) -> SearchResult:
+) -> tuple[tuple[int, ...], SearchProof]:
     """A good order for the patients of `alive`: the `width` most promising labels of each layer go on.
 
     A label is judged by what it would cost if everybody alive went on to pay a given share of what all remaining tests
     cost. No share is right for every label (the whole favours dear tests early, little of it cheap ones), so each of
     several shares has its own part of the beam.
 
-    Parameters
-    ----------
-    promising : callable, optional
-        For sets of shape (L,), which tests to consider next: boolean, shape (L, n_tests).
-    few : int, default=0
-        So many patients are not worth a search: when no more are alive, they take all remaining tests.
-    forgone : callable, optional
-        What those who stop are charged.
+    For sets of shape (L,), `promising` says which tests to consider next, shape (L, n_tests). So many patients as `few`
+    are not worth a search: when no more are alive, they take all remaining tests. `forgone` is what those who stop are
+    charged.
     """
     n = max(1, int(popcount(alive)))
     held = np.array([start], dtype=np.int64)
@@ -202,21 +177,21 @@ def beam_order(
         )
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
         orders = np.column_stack([orders[parent[kept]], test[kept]])
-    return SearchResult(best_order, Certificate(False, best_cost / n, 0.0, n_labels))
+    return best_order, SearchProof(False, best_cost / n, 0.0, n_labels)
 
 
 def _given_up(forgone: Forgone | None, held: Sets, leaving: Words) -> Doubles:
     """What those of each label who stop on its set give up, summed over them."""
     total = np.zeros(len(held))
     if forgone is not None:
-        for begin in range(0, len(held), AT_ONCE):
-            part = slice(begin, begin + AT_ONCE)
+        for begin in range(0, len(held), BOUNDED_AT_ONCE):
+            part = slice(begin, begin + BOUNDED_AT_ONCE)
             table = forgone(held[part])
             total[part] = np.einsum("li,li->l", table, unpack(leaving[part], table.shape[1]), dtype=np.float64)
     return total
 
 
-def _best_labels(held: Sets, judged: Doubles, width: int) -> npt.NDArray[np.intp]:
+def _best_labels(held: Sets, judged: Doubles, width: int) -> Indices:
     """The best-judged label of each set, and of these the best."""
     ranked = np.lexsort((judged, held))
     firsts = ranked[np.append(True, np.diff(held[ranked]) != 0)]
@@ -232,33 +207,25 @@ def exact_order(
     stopped: Words,
     alive: Words,
     start: int,
-    incumbent: SearchResult,
+    incumbent: tuple[tuple[int, ...], float],
     time_limit: float = np.inf,
     forgone: Floats | None = None,
-) -> SearchResult:
+) -> tuple[tuple[int, ...], SearchProof]:
     """The cheapest order for the patients of `alive`, proven; or the gap that is left at the time limit.
 
-    Parameters
-    ----------
-    stopped : array of uint64, shape (2 ** n_tests, n_words)
-        Who stops on every set.
-    incumbent : SearchResult
-        An order to beat.
-    time_limit : float
-        Seconds.
-    forgone : array, shape (2 ** n_tests, n_patients), optional
-        What those who stop are charged.
+    `stopped` says who stops on every set, shape (2 ** n_tests, n_words), and `forgone` what those who do are charged,
+    shape (2 ** n_tests, n_patients). `incumbent` is an order to beat and what it costs; the time limit is in seconds.
     """
     deadline = time.monotonic() + time_limit
     n = max(1, int(popcount(alive)))
     slack = SLACK * max(tariff.panel_cost, 1e-300) * n
     charged = None if forgone is None else forgone.__getitem__
     bounds = _Bounds(tariff, stopped, alive, start, forgone)
-    upper, best = incumbent.certificate.cost * n, incumbent.order
+    best, upper = incumbent[0], incumbent[1] * n
     held = np.array([start], dtype=np.int64)
     cost = _given_up(charged, held, alive & stopped[held])
     alive = alive & ~stopped[held]
-    history: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []  # parent label and test, a layer each
+    history: list[tuple[Indices, Indices]] = []  # parent label and test, a layer each
     n_labels, lower = 1, 0.0
     while len(held):
         counts = popcount(alive)
@@ -279,18 +246,16 @@ def exact_order(
         if time.monotonic() > deadline:  # every open label is still to be paid for
             open_bounds = np.append(bound[kept], upper)
             lower = float(open_bounds.min())
-            return SearchResult(best, Certificate(lower >= upper - slack, upper / n, lower / n, n_labels))
+            return best, SearchProof(lower >= upper - slack, upper / n, lower / n, n_labels)
         kept = kept[_undominated(new_held[kept], new_cost[kept], new_alive[kept])]
         bound = new_cost[kept] + bounds.own_orders(new_held[kept], new_alive[kept])
         kept = kept[bound < upper - slack]
         history.append((parent[kept], test[kept]))
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
-    return SearchResult(best, Certificate(True, upper / n, upper / n, n_labels))
+    return best, SearchProof(True, upper / n, upper / n, n_labels)
 
 
-def _trace(
-    history: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]], label: np.intp, last: int
-) -> tuple[int, ...]:
+def _trace(history: list[tuple[Indices, Indices]], label: np.intp, last: int) -> tuple[int, ...]:
     """The order that led to a label of the last layer, and one test more."""
     order = [last]
     for parents, tests in reversed(history):
@@ -299,7 +264,7 @@ def _trace(
     return tuple(reversed(order))
 
 
-def _undominated(held: Sets, cost: Doubles, alive: Words) -> npt.NDArray[np.intp]:
+def _undominated(held: Sets, cost: Doubles, alive: Words) -> Indices:
     """The labels that no other one at the same set dominates; of equal ones, the first."""
     ranked = np.lexsort((popcount(alive), cost, held))
     edges = np.append(np.flatnonzero(np.diff(held[ranked], prepend=held[ranked[:1]] - 1)), len(ranked))
@@ -312,7 +277,7 @@ def _undominated(held: Sets, cost: Doubles, alive: Words) -> npt.NDArray[np.intp
     return np.concatenate(kept) if kept else ranked
 
 
-def _front(group: npt.NDArray[np.intp], alive: Words) -> npt.NDArray[np.intp]:
+def _front(group: Indices, alive: Words) -> Indices:
     """Labels of one set in order of cost: each is kept unless an earlier kept one leaves no other patient alive."""
     open_, front = np.arange(len(group)), []
     while len(open_):
@@ -363,7 +328,7 @@ class _Bounds:
     def own_orders(self, held: Sets, alive: Words) -> Doubles:
         """The larger of both bounds for each label."""
         total = np.empty(len(held))
-        for begin in range(0, len(held), AT_ONCE):
-            part = slice(begin, begin + AT_ONCE)
+        for begin in range(0, len(held), BOUNDED_AT_ONCE):
+            part = slice(begin, begin + BOUNDED_AT_ONCE)
             total[part] = np.einsum("li,li->l", self.own[held[part]], unpack(alive[part], self._n))
         return np.maximum(total, self.one_order[held])

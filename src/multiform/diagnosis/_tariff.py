@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["Tariff", "names_of", "read_costs"]
+from multiform._typing import Array, Doubles
+
+__all__ = ["Tariff", "read_costs", "tariff_and_features"]
 
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
 
@@ -105,7 +106,7 @@ class Tariff:
             tuple(discounted),
             tuple(member_of),
             _required(tests, requires or {}),
-            _mask(tests, names_of(known, "known"), "known"),
+            _mask(tests, _names(known, "known"), "known"),
         ).checked()
 
     def checked(self) -> Tariff:
@@ -185,7 +186,7 @@ class Tariff:
         """The names of a set."""
         return [name for t, name in enumerate(self.tests) if tests >> t & 1]
 
-    def price_table(self, sets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def price_table(self, sets: Array) -> Doubles:
         """price(t | S) for many sets at once, infinite for what may not be bought: shape (len(sets), n_tests)."""
         table = np.empty((len(sets), len(self)))
         for t in range(len(self)):
@@ -234,6 +235,31 @@ def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, 
     return prices, shared if groups is None else groups
 
 
+def tariff_and_features(
+    costs: Any, groups: Any, known: Any, requires: Any, features: Any
+) -> tuple[Tariff, list[list[str]]]:
+    """The tariff, and the features that each of its tests yields."""
+    prices, groups = read_costs(costs, groups)
+    tariff = Tariff.of(prices, groups, known, requires)
+    given = features or {}
+    for test in given:
+        if test not in tariff.tests:
+            raise ValueError(
+                f"features of DiagnosisPlanner: no test is named {test!r}; the tests are {list(tariff.tests)}."
+            )
+    yields = []
+    for test in tariff.tests:
+        own = _names(given.get(test, test), f"features[{test!r}]")
+        yields.append([str(name) for name in own])
+        if not yields[-1]:
+            raise ValueError(f"features[{test!r}] of DiagnosisPlanner is empty; name the columns of the test.")
+    named = [name for own in yields for name in own]
+    twice = sorted({name for name in named if named.count(name) > 1})
+    if twice:
+        raise ValueError(f"features of DiagnosisPlanner: {twice} belong to two tests; each to one only.")
+    return tariff, yields
+
+
 def _read_table(path: str | Path) -> tuple[list[str], list[dict[str, Any]]]:
     """Columns and rows of a CSV file, as a spreadsheet writes it; lines that begin with # are comments."""
     try:
@@ -251,7 +277,7 @@ def _read_table(path: str | Path) -> tuple[list[str], list[dict[str, Any]]]:
     return columns, list(reader)
 
 
-def names_of(names: Any, where: str) -> list[str]:
+def _names(names: Any, where: str) -> list[str]:
     """One name or several."""
     if isinstance(names, str):
         return [names]
@@ -287,7 +313,7 @@ def _required(tests: Sequence[str], requires: Mapping[str, Any]) -> tuple[int, .
     required = [0] * len(tests)
     for test, before in requires.items():
         t = _position(tests, test, "requires")
-        required[t] = _mask(tests, names_of(before, f"requires[{test!r}]"), f"requires[{test!r}]")
+        required[t] = _mask(tests, _names(before, f"requires[{test!r}]"), f"requires[{test!r}]")
         if required[t] >> t & 1:
             raise ValueError(f"requires[{test!r}] of DiagnosisPlanner names the test itself; it cannot precede itself.")
     return tuple(required)

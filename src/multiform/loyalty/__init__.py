@@ -1,6 +1,8 @@
 """The loyalty extraction machine (section 3 of the paper): how far each answer of a classifier can be trusted."""
 
+from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._classifier import Assessment, LoyaltyClassifier
+from multiform.loyalty._committee import answers_of
 from multiform.loyalty._types import level_names, loyalty_levels
 
-__all__ = ["Assessment", "LoyaltyClassifier", "level_names", "loyalty_levels"]
+__all__ = ["Alterations", "Assessment", "LoyaltyClassifier", "answers_of", "level_names", "loyalty_levels"]

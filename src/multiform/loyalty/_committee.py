@@ -15,7 +15,7 @@ from multiform.evaluation import member_values_in_user_units
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._types import loyalty_levels
 
-__all__ = ["Committee", "Verdict"]
+__all__ = ["Committee", "Verdict", "answers_of"]
 
 Array = npt.NDArray[Any]
 LEAST_CHANCE = 1e-6  # a classifier that rules a class out has seen too little to be that sure
@@ -63,12 +63,12 @@ class Committee:
 
     def verdict(self, X: Any) -> Verdict:
         """Ask every model about every sample."""
-        nominal, nominal_scores = _answer(self.nominal, X, self.classes)
+        nominal, nominal_scores = answers_of(self.nominal, X, self.classes)
         n_betas = len(self.alterations.beta)
         claims = np.zeros((n_betas + len(self.alterations.gamma), len(nominal)), dtype=np.intp)
         agreement, total = np.ones(len(nominal)), nominal_scores.astype(np.float64)
         for (step, altered), model in zip(self.alterations, self.altered, strict=True):
-            predicted, scores = _answer(model, X, self.classes)
+            predicted, scores = answers_of(model, X, self.classes)
             claims[step] += predicted == altered
             agreement += predicted == nominal
             total += scores
@@ -77,7 +77,7 @@ class Committee:
         return Verdict(nominal, level, agreement / n_models, nominal_scores, total / n_models)
 
 
-def _answer(model: Any, X: Any, classes: Array) -> tuple[npt.NDArray[np.intp], Array]:
+def answers_of(model: Any, X: Any, classes: Array) -> tuple[npt.NDArray[np.intp], Array]:
     """Predicted class indices, and a score for each class that is higher for a likelier one: shapes (n,), (n, m)."""
     if isinstance(model, QMSClassifier):  # X has been checked: once is enough for 2m + 1 models
         f = member_values_in_user_units(

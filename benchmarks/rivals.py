@@ -143,9 +143,10 @@ def _planned(contest: Contest, planning: Any) -> Outcome:
 
 def _under(contest: Contest, rule: str) -> Outcome | None:
     """The planner's own procedure under another rule; None where it is the plan's own."""
-    if contest.planning.judge.rule == rule:
+    own = contest.planning.judge
+    if own.rule == rule:
         return None
-    judge = contest.planning.judge.under(rule)
+    judge = type(own)(own.models, rule, own.everything, own.common, own.full, trusts=dict(own.trusts))
     contest.judges.append(judge)
     return _planned(contest, contest.planning.changed(judge=judge))
 

@@ -61,12 +61,8 @@ class Judge:
         self.trusts = {} if trusts is None else trusts
         self._blind: dict[int, Judge] = {}
         self._log_losses: dict[int, float] = {}
-        # What is thought of the training patients, a row per set, and who stops at the levels that were asked for.
-        self._place: dict[int, int] = {}
-        self._doubt: Floats = np.empty((0, len(full)), dtype=np.float32)
-        self._regret: Floats = np.empty((0, len(full)), dtype=np.float32)
-        self._answer: Array = np.empty((0, len(full)), dtype=np.int16)
-        self._stopped: dict[float, Words] = {}
+        # Of each set: what the training patients are answered, how far they doubt it, and what they forgo.
+        self._remembered: dict[int, tuple[Array, Floats, Floats]] = {}
 
     @classmethod
     def learnt(cls, models: EvidenceModels, rule: str, everything: int, some_sets: Sequence[int]) -> Judge:
@@ -77,10 +73,6 @@ class Judge:
         unseen = models.unseen(everything)
         sharpness = float(np.exp(fit_sharpness(unseen[None, ...], models.target, common, 1.0)[0]))
         return cls(models, rule, everything, common, np.asarray(softmax(sharpness * unseen.astype(np.float64), axis=1)))
-
-    def under(self, rule: str) -> Judge:
-        """Another stopping rule on the same models and the same trust."""
-        return Judge(self.models, rule, self.everything, self.common, self.full, trusts=dict(self.trusts))
 
     def without(self, fold: int) -> Judge:
         """One that knows the labels of all patients but those of a fold, for plans that these are to follow.
@@ -143,15 +135,10 @@ class Judge:
             doubt = np.maximum(1 - chances.max(axis=1), LEAST_DOUBT)
         else:
             doubt = np.maximum(regret(trust, chances), LEAST_DOUBT)
-        # Single precision, here and in the table: who stops must not depend on who asks.
+        # Single precision, as it is remembered: who stops must not depend on who asks.
         return scores.argmax(axis=1).astype(np.int64), chances, doubt.astype(np.float32).astype(np.float64)
 
     # -------------------------------------------------------------------- of the training patients, remembered
-
-    def unseen_answer(self, tests: int) -> Array:
-        """The answers to the training patients."""
-        [place] = self._remembered([tests])  # first, as it may make the table grow
-        return np.asarray(self._answer[place], dtype=np.int64)
 
     def log_loss(self, tests: int) -> float:
         """Of the calibrated chances on a set, over unseen patients."""
@@ -161,40 +148,27 @@ class Judge:
             self._log_losses[tests] = float(-np.log(np.maximum(own, 1e-12)).mean())
         return self._log_losses[tests]
 
+    def unseen_answer(self, tests: int) -> Array:
+        """The answers to the training patients."""
+        return self._told([tests])[0][0]
+
     def regrets(self, sets: Sets) -> Floats:
         """What the training patients are expected to forgo by stopping on each set, whatever the rule: (n_sets, n)."""
-        places = self._remembered(sets.tolist())  # first, as it may make the table grow
-        return np.asarray(self._regret[places])
+        return np.stack(self._told(sets.tolist())[2])
 
     def stopped(self, level: float, sets: Sets) -> Words:
         """Who of the training patients stops on each set, packed: shape (n_sets, n_words)."""
-        places = self._remembered(sets.tolist())
-        done = self._stopped.get(level)
-        begin = 0 if done is None else len(done)
-        if done is None or begin < len(self._place):
-            new = pack(suffices(self._doubt[begin : len(self._place)], level))
-            done = self._stopped[level] = new if done is None else np.concatenate([done, new])
-        return done[places]
+        return pack(suffices(np.stack(self._told(sets.tolist())[1]), level))
 
-    def _remembered(self, sets: Sequence[int]) -> Array:
-        """Where the table holds each set; what is new is learnt, all of it together."""
-        new = [one for one in dict.fromkeys(sets) if one not in self._place]
+    def _told(self, sets: list[int]) -> list[tuple[Array, ...]]:
+        """Answers, doubts and regrets on each set; what is new is learnt, all of it together."""
+        new = [one for one in dict.fromkeys(sets) if one not in self._remembered]
         if new:
             self.learn(new)
             if self.rule == "loyalty":
                 self.models.fit_altered([one for one in new if self._needs_claims(one)])
-            self._make_room(len(self._place) + len(new))
         for one in new:
-            row = len(self._place)
-            self._answer[row], chances, self._doubt[row] = self.unseen(one)
-            self._regret[row] = 0.0 if one == self.everything else regret(self.trusts[one], chances)
-            self._place[one] = row
-        return np.fromiter((self._place[one] for one in sets), dtype=np.int64, count=len(sets))
-
-    def _make_room(self, n_sets: int) -> None:
-        """Let the table hold so many sets, and twice as many as it held."""
-        held = len(self._doubt)
-        if n_sets > held:
-            room = ((0, max(256, n_sets, 2 * held) - held), (0, 0))
-            self._doubt, self._regret = np.pad(self._doubt, room), np.pad(self._regret, room)
-            self._answer = np.pad(self._answer, room)
+            answer, chances, doubt = self.unseen(one)
+            forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one], chances)
+            self._remembered[one] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
+        return list(zip(*(self._remembered[one] for one in sets), strict=True))

@@ -160,16 +160,10 @@ def beam_order(
             if cost[first] < best_cost:
                 best_cost, best_order = float(cost[first]), tuple(int(t) for t in orders[first])
         going = ~finished & (cost < best_cost)
-        held, alive, cost, orders, counts = held[going], alive[going], cost[going], orders[going], counts[going]
-        prices = prices[going]
+        held, alive, cost, orders, prices = held[going], alive[going], cost[going], orders[going], prices[going]
         if not len(held):
             break
-        parent, test = np.nonzero(np.isfinite(prices))
-        new_held = held[parent] | np.left_shift(np.int64(1), test)
-        stops = stopped(new_held)
-        new_cost = cost[parent] + prices[parent, test] * counts[parent]
-        new_cost += _given_up(forgone, new_held, alive[parent] & stops)
-        new_alive = alive[parent] & ~stops
+        parent, test, new_held, new_cost, new_alive = _next(prices, held, cost, alive, stopped, forgone)
         n_labels += len(parent)
         ahead = popcount(new_alive) * remaining_price(tariff, new_held)
         kept = np.unique(
@@ -178,6 +172,17 @@ def beam_order(
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
         orders = np.column_stack([orders[parent[kept]], test[kept]])
     return best_order, SearchProof(False, best_cost / n, 0.0, n_labels)
+
+
+def _next(
+    prices: Doubles, held: Sets, cost: Doubles, alive: Words, stopped: Stopped, forgone: Forgone | None
+) -> tuple[Indices, Indices, Sets, Doubles, Words]:
+    """Every label after each test that it may buy: its parent and the test; its set, its cost and who is alive."""
+    parent, test = np.nonzero(np.isfinite(prices))
+    after = held[parent] | np.left_shift(np.int64(1), test)
+    stops = stopped(after)
+    paid = cost[parent] + prices[parent, test] * popcount(alive)[parent]
+    return parent, test, after, paid + _given_up(forgone, after, alive[parent] & stops), alive[parent] & ~stops
 
 
 def _given_up(forgone: Forgone | None, held: Sets, leaving: Words) -> Doubles:
@@ -225,22 +230,17 @@ def exact_order(
     held = np.array([start], dtype=np.int64)
     cost = _given_up(charged, held, alive & stopped[held])
     alive = alive & ~stopped[held]
-    history: list[tuple[Indices, Indices]] = []  # parent label and test, a layer each
+    orders = np.empty((1, 0), dtype=np.int8)
     n_labels, lower = 1, 0.0
     while len(held):
-        counts = popcount(alive)
         prices = tariff.price_table(held)
-        parent, test = np.nonzero(np.isfinite(prices))
-        new_held = held[parent] | np.left_shift(np.int64(1), test)
-        new_cost = cost[parent] + prices[parent, test] * counts[parent]
-        new_cost += _given_up(charged, new_held, alive[parent] & stopped[new_held])
-        new_alive = alive[parent] & ~stopped[new_held]
+        parent, test, new_held, new_cost, new_alive = _next(prices, held, cost, alive, stopped.__getitem__, charged)
         n_labels += len(parent)
         done = popcount(new_alive) == 0
         if done.any():
             first = np.flatnonzero(done)[np.argmin(new_cost[done])]
             if new_cost[first] < upper - slack:
-                upper, best = float(new_cost[first]), _trace(history, parent[first], int(test[first]))
+                upper, best = float(new_cost[first]), (*orders[parent[first]].tolist(), int(test[first]))
         bound = new_cost + bounds.one_order[new_held]
         kept = np.flatnonzero(~done & (bound < upper - slack))
         if time.monotonic() > deadline:  # every open label is still to be paid for
@@ -250,18 +250,9 @@ def exact_order(
         kept = kept[_undominated(new_held[kept], new_cost[kept], new_alive[kept])]
         bound = new_cost[kept] + bounds.own_orders(new_held[kept], new_alive[kept])
         kept = kept[bound < upper - slack]
-        history.append((parent[kept], test[kept]))
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
+        orders = np.column_stack([orders[parent[kept]], test[kept].astype(np.int8)])
     return best, SearchProof(True, upper / n, upper / n, n_labels)
-
-
-def _trace(history: list[tuple[Indices, Indices]], label: np.intp, last: int) -> tuple[int, ...]:
-    """The order that led to a label of the last layer, and one test more."""
-    order = [last]
-    for parents, tests in reversed(history):
-        order.append(int(tests[label]))
-        label = parents[label]
-    return tuple(reversed(order))
 
 
 def _undominated(held: Sets, cost: Doubles, alive: Words) -> Indices:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from multiform._typing import Array, Doubles, Indices
+from multiform._typing import Array, Doubles
 from multiform.diagnosis._judge import Opinion, suffices
 from multiform.diagnosis._tariff import Tariff
 
@@ -95,9 +96,9 @@ class Plan:
 
 
 def follow(
-    plan: Plan, known: int, opinion: Callable[[int, Indices], Opinion], level: float, patients: Indices
+    plan: Plan, known: int, opinion: Callable[[int, Any], Opinion], level: float, patients: Array
 ) -> tuple[Array, Array, Doubles]:
-    """Send patients along the plan; `opinion(set, patients)` is what is thought of some of them on a set.
+    """Send patients (rows, or indices) along the plan; `opinion(set, patients)` is what is thought of some of them.
 
     Returns the last node that each one came to (-1 for those who need no test), the answer and the chances there.
     """

@@ -280,25 +280,17 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         encoding = Encoding.learnt(columns, features)
         rows = encoding.encode(columns)
-        n_folds = _auto_folds(len(target)) if self.cv == "auto" else int(self.cv)
+        n = len(target)
+        n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
         folds = content_folds(rows, target, n_folds, np.random.default_rng(seed))
         folds = np.unique(folds, return_inverse=True)[1].astype(np.int64).ravel()
-        models = EvidenceModels(
-            rows,
-            target,
-            folds,
-            encoding.column_owner,
-            len(classes),
-            evidence_estimator(self.estimator, len(target)),
-            betas,
-            seed,
-            self.n_jobs,
-        )
+        about = rows, target, folds, encoding.column_owner, len(classes)
+        models = EvidenceModels(*about, evidence_estimator(self.estimator, n), betas, seed, self.n_jobs)
         for mask in models.masks:
             if len(np.unique(target[mask > 0])) < 2 or mask.all():
                 raise ValueError(
                     "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
-                    f"got n_samples={len(target)}. Give more patients, or a smaller cv."
+                    f"got n_samples={n}. Give more patients, or a smaller cv."
                 )
         some = _some_sets(tariff, seed)
         if self.estimator is None:
@@ -452,14 +444,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _followed(self, X: Any) -> tuple[Array, Array, Doubles]:
         """Of each patient: the last node of the plan, the answer and the chances there."""
-        rows = self._encoded(X)
-        return follow(
-            self.plan_,
-            self.tariff_.known,
-            lambda held, some: self.judge_.opinion(held, rows[some]),
-            self.level_,
-            np.arange(len(rows)),
-        )
+        return follow(self.plan_, self.tariff_.known, self.judge_.opinion, self.level_, self._encoded(X))
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -469,10 +454,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _set_state(self, state: dict[str, Any]) -> None:
         for name, value in (read_planner_state(state, self.n_jobs) if state else {}).items():
             setattr(self, name, value)
-
-
-def _auto_folds(n: int) -> int:
-    return 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
 
 
 def _feature_names(X: Any, features: list[list[str]]) -> list[str]:

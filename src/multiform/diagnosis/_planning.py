@@ -132,13 +132,7 @@ class Planning:
 
     def followed(self, plan: Plan, level: float, rows: Floats) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""
-        node, answer, _ = follow(
-            plan,
-            self.tariff.known,
-            lambda held, some: self.judge.opinion(held, rows[some]),
-            level,
-            np.arange(len(rows)),
-        )
+        node, answer, _ = follow(plan, self.tariff.known, self.judge.opinion, level, rows)
         return np.nansum(plan.bills(self.tariff), axis=1)[node], answer
 
     # ------------------------------------------------------------------------------------------------- which order

@@ -228,10 +228,10 @@ def _greedy_information(contest: Contest) -> Outcome | None:
         tests = tariff.next_tests(held)
         if not len(patients) or not tests:
             continue
-        _, before, _ = judge.unseen(held)
+        _, before, _ = judge.opinion(held)
         judge.learn([held | 1 << t for t in tests])
         uncertainty = _entropy(before)
-        gains = np.stack([uncertainty - _entropy(judge.unseen(held | 1 << t)[1]) for t in tests])
+        gains = np.stack([uncertainty - _entropy(judge.opinion(held | 1 << t)[1]) for t in tests])
         distance = np.abs(chances[:, None, :] - before[None, :, :]).sum(axis=2)
         near = np.argsort(distance, axis=1)[:, :NEIGHBOURS]
         prices = np.array([tariff.price(t, held) for t in tests])

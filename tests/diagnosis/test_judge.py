@@ -119,7 +119,7 @@ def test_corrected_regrets_are_what_is_forgone():
 
 
 def test_doubts(judge):
-    _, _, doubt = judge.unseen(37)
+    _, _, doubt = judge.opinion(37)
     sharpness, slope, spread, stretch, *shifts = judge.trusts[37]
     chances = calibrated(sharpness, judge.models.unseen(37))
     chance = chances.max(axis=1)
@@ -127,8 +127,8 @@ def test_doubts(judge):
     shift = np.array(shifts)[chances.argmax(axis=1)]
     np.testing.assert_allclose(doubt, 0.01 * (normal / 0.01) ** stretch * np.exp(shift), rtol=1e-5)
     other = Judge(judge.models, "calibrated", 511, judge.common, judge.full)
-    np.testing.assert_allclose(other.unseen(37)[2], 1 - chance, rtol=1e-5)
-    assert suffices(judge.unseen(511)[2], NOBODY_STOPS).all()  # on full evidence there is nothing left to buy
+    np.testing.assert_allclose(other.opinion(37)[2], 1 - chance, rtol=1e-5)
+    assert suffices(judge.opinion(511)[2], NOBODY_STOPS).all()  # on full evidence there is nothing left to buy
     assert not suffices(doubt, NOBODY_STOPS).any()
 
 
@@ -141,8 +141,8 @@ def test_a_held_out_patient_does_not_calibrate_its_own_doubt(judge):
         chances = calibrated(trust[0], scores)
         _, _, doubt = blind.unseen(37, np.flatnonzero(own))
         np.testing.assert_allclose(doubt, regret(trust, chances[own]), rtol=1e-5)
-        assert not np.allclose(doubt, judge.unseen(37)[2][own], rtol=1e-4)
-        np.testing.assert_allclose(blind.unseen(37)[2], regret(trust, chances), rtol=1e-5)
+        assert not np.allclose(doubt, judge.opinion(37)[2][own], rtol=1e-4)
+        np.testing.assert_allclose(blind.opinion(37)[2], regret(trust, chances), rtol=1e-5)
         own_chance = chances[np.arange(40), models.target][~own]
         assert blind.log_loss(37) == pytest.approx(-np.log(own_chance).mean())
 
@@ -151,10 +151,10 @@ def test_the_labels_of_a_fold_have_no_part_in_a_blind_judge(judge):
     """With all labels of the fold turned round, what it thinks stays the same; what the judge thinks does not."""
     models = judge.models
     before, blind = judge.log_loss(37), judge.without(1)
-    blind_before = blind.unseen(37)[2], blind.log_loss(37)
+    blind_before = blind.opinion(37)[2], blind.log_loss(37)
     models.target = np.where(models.fold == 1, 1 - models.target, models.target)
     turned = Judge(models, "regret", 511, judge.common, judge.full)
-    np.testing.assert_array_equal(turned.without(1).unseen(37)[2], blind_before[0])
+    np.testing.assert_array_equal(turned.without(1).opinion(37)[2], blind_before[0])
     assert turned.without(1).log_loss(37) == blind_before[1]
     assert turned.log_loss(37) != pytest.approx(before)
 
@@ -163,15 +163,15 @@ def test_what_is_remembered_is_what_was_said(judge):
     sets = np.arange(512)
     first = [judge.unseen_answer(int(one)) for one in sets]
     for one in (0, 255, 256, 511):
-        np.testing.assert_array_equal(first[one], judge.unseen(one)[0])
+        np.testing.assert_array_equal(first[one], judge.opinion(one)[0])
     level = 0.05
     stopped = unpack(judge.stopped(level, sets), 40)
     for one in (0, 100, 300, 511):
-        np.testing.assert_array_equal(stopped[one], judge.unseen(one)[2] <= np.float32(level))
+        np.testing.assert_array_equal(stopped[one], judge.opinion(one)[2] <= np.float32(level))
 
 
 def test_chances_of_no_evidence_are_the_shares(judge):
-    np.testing.assert_allclose(judge.unseen(0)[1], calibrated(1.0, judge.models.unseen(0)))
+    np.testing.assert_allclose(judge.opinion(0)[1], calibrated(1.0, judge.models.unseen(0)))
 
 
 # ------------------------------------------------------------------------------------------------- encoding

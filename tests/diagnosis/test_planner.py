@@ -70,11 +70,11 @@ def test_the_expected_cost_is_the_mean_bill_of_unseen_training_patients(data, fi
     for i in range(300):
         held = 0
         for t in order:
-            if judge.unseen(held)[2][i] <= np.float32(fitted.level_):
+            if judge.opinion(held)[2][i] <= np.float32(fitted.level_):
                 break
             total += tariff.price(t, held)
             held |= 1 << t
-        regret += max(judge.unseen(held)[2][i], 0)  # on full evidence there is none
+        regret += max(judge.opinion(held)[2][i], 0)  # on full evidence there is none
     assert fitted.expected_cost_ == pytest.approx(total / 300)
     assert fitted.certificate_.optimal
     forgone = fitted.error_price * tariff.panel_cost * regret / 300
@@ -244,8 +244,8 @@ def test_loyalty_stops_the_strong(data):
     X, y, *_ = data
     planner = DiagnosisPlanner(COSTS, stop="loyalty", beta=0.2, level=0.2, random_state=0).fit(X, y)
     judge = planner.judge_
-    claims = judge.models.unseen_claims(0b0001)
-    np.testing.assert_array_equal(judge.unseen(0b0001)[2] <= np.float32(0.2), claims[0] == 1)
+    claims = judge.models.claims(0b0001)
+    np.testing.assert_array_equal(judge.opinion(0b0001)[2] <= np.float32(0.2), claims[0] == 1)
 
 
 def test_a_beam_trains_only_what_it_visits(data):

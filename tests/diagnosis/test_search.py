@@ -60,10 +60,10 @@ def cheapest_by_hand(tariff, stops, forgone=None):
 
 def search(tariff, stops, width=3, time_limit=np.inf, forgone=None):
     packed, everybody = pack(stops), pack(np.ones(stops.shape[1], dtype=bool))
-    charge = None if forgone is None else forgone.__getitem__
-    beam = beam_order(tariff, lambda sets: packed[sets], everybody, tariff.known, width, forgone=charge)
+    forgone = np.zeros(stops.shape, dtype=np.float32) if forgone is None else forgone
+    beam = beam_order(tariff, lambda sets: packed[sets], forgone.__getitem__, everybody, tariff.known, width)
     incumbent = beam[0], beam[1].cost
-    return beam, exact_order(tariff, packed, everybody, tariff.known, incumbent, time_limit, forgone)
+    return beam, exact_order(tariff, packed, forgone, everybody, tariff.known, incumbent, time_limit)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 6))
@@ -106,7 +106,13 @@ def test_a_search_that_may_go_nowhere_buys_the_rest():
     tariff = Tariff.of({"a": 1, "b": 2, "c": 4})
     packed = pack(np.array([[False]] * 7 + [[True]]))
     order, proof = beam_order(
-        tariff, lambda sets: packed[sets], pack(np.ones(1, dtype=bool)), 0, 3, lambda sets: (sets == 0)[:, None]
+        tariff,
+        lambda sets: packed[sets],
+        lambda sets: np.zeros((len(sets), 1), dtype=np.float32),
+        pack(np.ones(1, dtype=bool)),
+        0,
+        3,
+        lambda sets: (sets == 0)[:, None],
     )
     assert len(order) == 1
     assert proof.cost == 7

@@ -12,7 +12,7 @@ On full evidence there is nothing left to buy: the doubt is minus infinity.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import softmax
@@ -106,30 +106,17 @@ class Judge:
 
     # ------------------------------------------------------------------------------------------------ opinions
 
-    def opinion(self, tests: int, rows: Floats) -> Opinion:
-        """Of new patients."""
+    def opinion(self, tests: int, rows: Floats | None = None) -> Opinion:
+        """Of new patients; or of the training patients, by models that have not seen them."""
         self.learn([tests])
-        claims = self.models.claims(tests, rows) if self._needs_claims(tests) else None
-        return self._opinion(tests, self.models.scores(tests, rows), claims)
-
-    def unseen(self, tests: int, patients: Any = slice(None)) -> Opinion:
-        """Of training patients, by models that have not seen them."""
-        self.learn([tests])
-        claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
-        answer, chances, doubt = self._opinion(tests, self.models.unseen(tests), claims)
-        return answer[patients], chances[patients], doubt[patients]
-
-    def _needs_claims(self, tests: int) -> bool:
-        return self.rule == "loyalty" and tests != self.everything
-
-    def _opinion(self, tests: int, scores: Floats, claims: Array | None) -> Opinion:
+        scores = self.models.unseen(tests) if rows is None else self.models.scores(tests, rows)
         trust = self.trusts[tests]
         # The scores of no evidence are the logarithm of the shares: calibrated as they are.
         chances = calibrated(trust[0] if tests else 1.0, scores)
         if tests == self.everything:
             doubt = np.full(len(scores), -np.inf)
-        elif claims is not None:
-            strong = claims == 1  # ascending betas: the first strong one is the smallest
+        elif self.rule == "loyalty":
+            strong = self.models.claims(tests, rows) == 1  # ascending betas: the first strong one is the smallest
             doubt = np.where(strong.any(axis=0), np.array(self.models.betas)[strong.argmax(axis=0)], np.inf)
         elif self.rule == "calibrated":
             doubt = np.maximum(1 - chances.max(axis=1), LEAST_DOUBT)
@@ -138,12 +125,16 @@ class Judge:
         # Single precision, as it is remembered: who stops must not depend on who asks.
         return scores.argmax(axis=1).astype(np.int64), chances, doubt.astype(np.float32).astype(np.float64)
 
-    # -------------------------------------------------------------------- of the training patients, remembered
+    def unseen(self, tests: int, patients: Array) -> Opinion:
+        """Of some training patients, by models that have not seen them."""
+        answer, chances, doubt = self.opinion(tests)
+        return answer[patients], chances[patients], doubt[patients]
 
     def log_loss(self, tests: int) -> float:
         """Of the calibrated chances on a set, over unseen patients."""
         if tests not in self._log_losses:
-            chances, target = self.unseen(tests, self.taught)[1], self.models.target[self.taught]
+            _, chances, _ = self.unseen(tests, self.taught)
+            target = self.models.target[self.taught]
             own = chances[np.arange(len(target)), target]
             self._log_losses[tests] = float(-np.log(np.maximum(own, 1e-12)).mean())
         return self._log_losses[tests]
@@ -161,14 +152,14 @@ class Judge:
         return pack(suffices(np.stack(self._told(sets.tolist())[1]), level))
 
     def _told(self, sets: list[int]) -> list[tuple[Array, ...]]:
-        """Answers, doubts and regrets on each set; what is new is learnt, all of it together."""
+        """Answers, doubts and regrets of the training patients on each set; what is new is learnt all together."""
         new = [one for one in dict.fromkeys(sets) if one not in self._remembered]
         if new:
             self.learn(new)
             if self.rule == "loyalty":
-                self.models.fit_altered([one for one in new if self._needs_claims(one)])
+                self.models.fit_altered([one for one in new if one != self.everything])
         for one in new:
-            answer, chances, doubt = self.unseen(one)
+            answer, chances, doubt = self.opinion(one)
             forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one], chances)
             self._remembered[one] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
         return list(zip(*(self._remembered[one] for one in sets), strict=True))

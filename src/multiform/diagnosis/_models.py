@@ -10,6 +10,7 @@ altered models (section 3.1): class i's part of the loss weighted by beta, start
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -139,10 +140,14 @@ class EvidenceModels:
         new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in kept]
         train = self._train if type(self.estimator) is QMSClassifier else self._train_any
         at_once = max(1, MOST_SAMPLE_WEIGHTS // (self.n_folds * len(factors) * len(self.target)))
-        parts = [new[begin : begin + at_once] for begin in range(0, len(new), at_once)]
-        return [pair for part in parts for pair in zip(part, train(part, factors, altered), strict=True)]
+        found: list[tuple[int, list[Any]]] = []
+        for begin in range(0, len(new), at_once):
+            part = new[begin : begin + at_once]
+            models = train(part, factors, altered)
+            found += [(one, models[k * len(factors) : (k + 1) * len(factors)]) for k, one in enumerate(part)]
+        return found
 
-    def _train(self, sets: list[int], factors: Doubles, altered: bool) -> list[list[Any]]:
+    def _train(self, sets: list[int], factors: Doubles, altered: bool) -> list[Any]:
         """For each set and each row of class factors, the separators of all folds; altered ones start from nominal."""
         how, n_folds, n_factors = self.estimator, self.n_folds, len(factors)
         n_members = len(sets) * n_factors * n_folds
@@ -171,10 +176,9 @@ class EvidenceModels:
         problem = TrainingProblem(self.rows, self.target, self.n_classes, *self._no_scaling, device=how.device)
         found = solve(problem, batch, solver, n_jobs=self.n_jobs).weights
         weights = [with_noise_row(one, how.noise) for one in found]
-        stacked = [np.concatenate(weights[i : i + n_folds]) for i in range(0, n_members, n_folds)]
-        return [stacked[i : i + n_factors] for i in range(0, len(stacked), n_factors)]
+        return [np.concatenate(weights[i : i + n_folds]) for i in range(0, n_members, n_folds)]
 
-    def _train_any(self, sets: list[int], factors: Doubles, altered: bool) -> list[list[Any]]:
+    def _train_any(self, sets: list[int], factors: Doubles, altered: bool) -> list[Any]:
         """For each set and each row of class factors, any classifier fitted per fold."""
 
         def fitted(columns: Ints, factor: Doubles, mask: Floats) -> Any:
@@ -190,13 +194,9 @@ class EvidenceModels:
                 )
             return model.fit(X, y, sample_weight=factor[y])
 
-        masks, n_folds = self.masks, self.n_folds
-        jobs = [
-            delayed(fitted)(self.columns(one), factor, mask) for one in sets for factor in factors for mask in masks
-        ]
-        models = Parallel(n_jobs=self.n_jobs, prefer="threads")(jobs)
-        groups = [models[i : i + n_folds] for i in range(0, len(models), n_folds)]
-        return [groups[i : i + len(factors)] for i in range(0, len(groups), len(factors))]
+        members = itertools.product([self.columns(one) for one in sets], factors, self.masks)
+        models = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fitted)(*member) for member in members)
+        return [models[i : i + self.n_folds] for i in range(0, len(models), self.n_folds)]
 
     def _seed(self, tests: int) -> int:
         """A seed for each set."""
@@ -211,32 +211,24 @@ class EvidenceModels:
     # ----------------------------------------------------------------------------------------------- answering
 
     def unseen(self, tests: int) -> Floats:
-        """Scores of the training patients, each by the fold model that has not seen it: shape (n, m)."""
+        """Scores of the training patients, each by the fold model that has not seen it: shape (n, m); remembered."""
         if tests not in self._unseen:
-            if tests:
-                self.fit([tests])
-                scores = self._fold_scores(self.nominal[tests], tests, self.rows)[np.arange(len(self.rows)), self.fold]
-            else:
-                scores = self.prior[self.fold]
-            self._unseen[tests] = scores.astype(np.float32)
+            self._unseen[tests] = self.scores(tests)
         return self._unseen[tests]
 
-    def scores(self, tests: int, rows: Floats) -> Floats:
-        """Scores of new patients, averaged over the folds: shape (n, m)."""
-        if not tests:
-            return np.tile(self.prior.mean(axis=0), (len(rows), 1)).astype(np.float32)
-        self.fit([tests])
-        return np.asarray(self._fold_scores(self.nominal[tests], tests, rows).mean(axis=1), dtype=np.float32)
+    def scores(self, tests: int, rows: Floats | None = None) -> Floats:
+        """Scores of new patients, averaged over the folds, or of the training patients, unseen: shape (n, m)."""
+        if tests:
+            self.fit([tests])
+            scores = self._scores(self.nominal[tests], tests, rows)
+        else:
+            scores = self.prior[self.fold] if rows is None else np.tile(self.prior.mean(axis=0), (len(rows), 1))
+        return scores.astype(np.float32)
 
-    def claims(self, tests: int, rows: Floats) -> Array:
-        """How many classes keep each new patient although held back, |B(x)|: shape (n_betas, n)."""
+    def claims(self, tests: int, rows: Floats | None = None) -> Array:
+        """How many classes keep each patient although held back, |B(x)|: shape (n_betas, n)."""
         self.fit_altered([tests])
         return self._claims(self._alterations, self.altered, tests, rows)
-
-    def unseen_claims(self, tests: int) -> Array:
-        """The same of the training patients, each by the fold models that have not seen it."""
-        self.fit_altered([tests])
-        return self._claims(self._alterations, self.altered, tests, self.rows, self.fold)
 
     def loyalty(self, tests: int, rows: Floats) -> Array:
         """The loyalty type of new patients (Definition 6); its altered models are trained once per set."""
@@ -245,17 +237,20 @@ class EvidenceModels:
         claims = self._claims(alterations, self._typed, tests, rows)
         return np.array(alterations.levels)[loyalty_levels(claims[:1], claims[1:])]
 
-    def _claims(
-        self, alterations: Alterations, kept: dict[int, Any], tests: int, rows: Floats, fold: Array | None = None
-    ) -> Array:
-        """How many classes keep each patient under each weight, the folds averaged or the one that is given."""
-        counts = np.zeros((len(alterations.beta) + len(alterations.gamma), len(rows)), dtype=np.int64)
+    def _claims(self, alterations: Alterations, kept: dict[int, Any], tests: int, rows: Floats | None) -> Array:
+        """How many classes keep each patient under each weight."""
+        n = len(self.rows if rows is None else rows)
+        counts = np.zeros((len(alterations.beta) + len(alterations.gamma), n), dtype=np.int64)
         if tests:  # where nothing is known, no class keeps anybody
             for (step, altered), model in zip(alterations, kept[tests], strict=True):
-                scores = self._fold_scores(model, tests, rows)
-                own = scores.mean(axis=1) if fold is None else scores[np.arange(len(rows)), fold]
-                counts[step] += own.argmax(axis=1) == altered
+                counts[step] += self._scores(model, tests, rows).argmax(axis=1) == altered
         return counts
+
+    def _scores(self, model: Any, tests: int, rows: Floats | None) -> Array:
+        """By a model, averaged over the folds; without rows, of the training patients by the fold that judges each."""
+        if rows is None:
+            return np.asarray(self._fold_scores(model, tests, self.rows)[np.arange(len(self.rows)), self.fold])
+        return np.asarray(self._fold_scores(model, tests, rows).mean(axis=1))
 
     def _fold_scores(self, model: Any, tests: int, rows: Floats) -> Array:
         """Scores by every fold's model: shape (n, n_folds, m)."""

@@ -83,6 +83,11 @@ class Plan:
         """What each node's test costs there."""
         return [tariff.price(t, held) for t, held in zip(self.tests, self.held, strict=True)]
 
+    def paid_before(self, tariff: Tariff) -> list[float]:
+        """What everybody who comes to a node has paid by then."""
+        prices = self.prices(tariff)
+        return [float(sum(prices[k] for k in path[:-1])) for path in self.paths[: len(self)]]
+
     def bills(self, tariff: Tariff) -> Doubles:
         """What those who stop after each node, and at last those who need no test, have paid for each test.
 

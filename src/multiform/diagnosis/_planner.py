@@ -501,11 +501,10 @@ def _outlook(
     The traffic is the share who came, and the shares who stopped there with each diagnosis. What is still paid, where
     nobody came by with a diagnosis, is the mean of all who came by; where nobody came by at all, the price.
     """
-    prices, paths = plan.prices(planning.tariff), plan.paths
+    prices, paid_before = plan.prices(planning.tariff), plan.paid_before(planning.tariff)
     remaining, traffic = [], []
-    for node, price in enumerate(prices):
-        came = np.array([node in path for path in paths])[last]
-        paid = sum(prices[k] for k in paths[node][:-1])
+    for node, (price, paid) in enumerate(zip(prices, paid_before, strict=True)):
+        came = np.array([node in path for path in plan.paths])[last]
         diagnosis = planning.judge.unseen_answer(plan.held[node])
         overall = float(cost[came].mean()) - paid if came.any() else price
         groups = [came & (diagnosis == k) for k in range(planning.n_classes)]

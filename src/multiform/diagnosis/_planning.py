@@ -29,7 +29,7 @@ from multiform._typing import Array, Bools, Doubles, Floats
 from multiform.diagnosis._judge import Judge
 from multiform.diagnosis._level import FrontierPoint, chosen_level, considered, level_ladder
 from multiform.diagnosis._plan import Plan, follow
-from multiform.diagnosis._search import Forgone, SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
+from multiform.diagnosis._search import SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
 from multiform.diagnosis._tariff import Tariff
 
 __all__ = ["Planning"]
@@ -148,32 +148,25 @@ class Planning:
             reached = sets[sets & known == known]
             everywhere = np.zeros((len(sets), len(pack(patients))), dtype=np.uint64)
             everywhere[reached] = stopped(reached)
-            forgone = None
-            if self._forgone is not None:
-                forgone = np.zeros((len(sets), self.n), dtype=np.float32)
-                forgone[reached] = self._forgone(reached)
+            forgone = np.zeros((len(sets), self.n), dtype=np.float32)
+            forgone[reached] = self._forgone(reached)
             best = order, proof.cost
-            order, proof = exact_order(self.tariff, everywhere, pack(patients), known, best, self.time_limit, forgone)
+            order, proof = exact_order(self.tariff, everywhere, forgone, pack(patients), known, best, self.time_limit)
         order = self._completed(order, known)
         if self.policy == "fixed" or not order:
             return Plan.of_order(order, known, self.n_classes), proof
         return self._tree(stopped, patients, order), proof
 
-    @cached_property
-    def _forgone(self) -> Forgone | None:
-        """What stopping on a set gives up, in money; None where the search is for cost alone."""
+    def _forgone(self, sets: Sets) -> Floats:
+        """What stopping on each set gives up, in money: shape (n_sets, n)."""
         worth = np.float32(self.error_price * self.tariff.panel_cost)
-
-        def forgone(sets: Sets) -> Floats:
-            return np.asarray(worth * self.judge.regrets(sets), dtype=np.float32)
-
-        return forgone if worth > 0 else None
+        return np.asarray(worth * self.judge.regrets(sets), dtype=np.float32)
 
     def _order(self, stopped: Stopped, patients: Bools, start: int, width: int) -> tuple[tuple[int, ...], SearchProof]:
         """The best order that the beam finds, or one that needs no search where that is better."""
         promising = None if self.thorough else self._promising
         few = 0 if self.thorough else int(FEW_SHARE * patients.sum())
-        found, proof = beam_order(self.tariff, stopped, pack(patients), start, width, promising, few, self._forgone)
+        found, proof = beam_order(self.tariff, stopped, self._forgone, pack(patients), start, width, promising, few)
         orders = [self._completed(found, start), self._completed((), start), self.cheapest_first(start)]
         totals = [float(self._costs(stopped, order, start, patients).sum()) for order in orders]
         best = int(np.argmin(totals))
@@ -309,7 +302,6 @@ class Planning:
                 cost[alive] += self.tariff.price(t, held)
                 held |= 1 << t
             leaving = alive & unpack(stopped(np.array([held]))[0], self.n)
-            if self._forgone is not None:
-                cost[leaving] += self._forgone(np.array([held]))[0, leaving]
+            cost[leaving] += self._forgone(np.array([held]))[0, leaving]
             alive = alive & ~leaving
         return cost

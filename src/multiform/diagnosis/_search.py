@@ -49,7 +49,7 @@ Forgone = Callable[[Sets], Floats]  # what each patient gives up by stopping on 
 EXACT_UP_TO = 16  # tests: 65,536 evidence sets
 SLACK = 1e-9  # costs this close, relative to the panel, are equal
 SHARES_AHEAD = (1.0, 0.5, 0.25, 0.1)  # of the remaining panel that the beam expects the living to pay
-BOUNDED_AT_ONCE = 8192  # labels whose bound is computed together
+SUMMED_AT_ONCE = 8192  # labels
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,12 @@ def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
 def beam_order(
     tariff: Tariff,
     stopped: Stopped,
+    forgone: Forgone,
     alive: Words,
     start: int,
     width: int,
     promising: Callable[[Sets], Bools] | None = None,
     few: int = 0,
-    forgone: Forgone | None = None,
 ) -> tuple[tuple[int, ...], SearchProof]:
     """A good order for the patients of `alive`: the `width` most promising labels of each layer go on.
 
@@ -140,12 +140,11 @@ def beam_order(
     several shares has its own part of the beam.
 
     For sets of shape (L,), `promising` says which tests to consider next, shape (L, n_tests). So many patients as `few`
-    are not worth a search: when no more are alive, they take all remaining tests. `forgone` is what those who stop are
-    charged.
+    are not worth a search: when no more are alive, they take all remaining tests.
     """
     n = max(1, int(popcount(alive)))
     held = np.array([start], dtype=np.int64)
-    cost, orders = _given_up(forgone, held, alive & stopped(held)), np.empty((1, 0), dtype=np.int64)
+    cost, orders = _summed(forgone, held, alive & stopped(held)), np.empty((1, 0), dtype=np.int8)
     alive = alive & ~stopped(held)
     best_cost, best_order, n_labels = np.inf, (), 1  # type: float, tuple[int, ...], int
     while True:
@@ -170,29 +169,28 @@ def beam_order(
             np.concatenate([_best_labels(new_held, new_cost + share * ahead, width) for share in SHARES_AHEAD])
         )
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
-        orders = np.column_stack([orders[parent[kept]], test[kept]])
+        orders = np.column_stack([orders[parent[kept]], test[kept].astype(np.int8)])
     return best_order, SearchProof(False, best_cost / n, 0.0, n_labels)
 
 
 def _next(
-    prices: Doubles, held: Sets, cost: Doubles, alive: Words, stopped: Stopped, forgone: Forgone | None
+    prices: Doubles, held: Sets, cost: Doubles, alive: Words, stopped: Stopped, forgone: Forgone
 ) -> tuple[Indices, Indices, Sets, Doubles, Words]:
     """Every label after each test that it may buy: its parent and the test; its set, its cost and who is alive."""
     parent, test = np.nonzero(np.isfinite(prices))
     after = held[parent] | np.left_shift(np.int64(1), test)
     stops = stopped(after)
     paid = cost[parent] + prices[parent, test] * popcount(alive)[parent]
-    return parent, test, after, paid + _given_up(forgone, after, alive[parent] & stops), alive[parent] & ~stops
+    return parent, test, after, paid + _summed(forgone, after, alive[parent] & stops), alive[parent] & ~stops
 
 
-def _given_up(forgone: Forgone | None, held: Sets, leaving: Words) -> Doubles:
-    """What those of each label who stop on its set give up, summed over them."""
+def _summed(table: Forgone, held: Sets, patients: Words) -> Doubles:
+    """Of each label, what the table says of its set, summed over its patients."""
     total = np.zeros(len(held))
-    if forgone is not None:
-        for begin in range(0, len(held), BOUNDED_AT_ONCE):
-            part = slice(begin, begin + BOUNDED_AT_ONCE)
-            table = forgone(held[part])
-            total[part] = np.einsum("li,li->l", table, unpack(leaving[part], table.shape[1]), dtype=np.float64)
+    for begin in range(0, len(held), SUMMED_AT_ONCE):
+        part = slice(begin, begin + SUMMED_AT_ONCE)
+        found = table(held[part])
+        total[part] = np.einsum("li,li->l", found, unpack(patients[part], found.shape[1]), dtype=np.float64)
     return total
 
 
@@ -210,11 +208,11 @@ def _best_labels(held: Sets, judged: Doubles, width: int) -> Indices:
 def exact_order(
     tariff: Tariff,
     stopped: Words,
+    forgone: Floats,
     alive: Words,
     start: int,
     incumbent: tuple[tuple[int, ...], float],
     time_limit: float = np.inf,
-    forgone: Floats | None = None,
 ) -> tuple[tuple[int, ...], SearchProof]:
     """The cheapest order for the patients of `alive`, proven; or the gap that is left at the time limit.
 
@@ -224,32 +222,31 @@ def exact_order(
     deadline = time.monotonic() + time_limit
     n = max(1, int(popcount(alive)))
     slack = SLACK * max(tariff.panel_cost, 1e-300) * n
-    charged = None if forgone is None else forgone.__getitem__
-    bounds = _Bounds(tariff, stopped, alive, start, forgone)
+    one_order, own_orders = _bounds(tariff, stopped, forgone, alive, start)
     best, upper = incumbent[0], incumbent[1] * n
     held = np.array([start], dtype=np.int64)
-    cost = _given_up(charged, held, alive & stopped[held])
+    cost = _summed(forgone.__getitem__, held, alive & stopped[held])
     alive = alive & ~stopped[held]
     orders = np.empty((1, 0), dtype=np.int8)
-    n_labels, lower = 1, 0.0
+    n_labels = 1
     while len(held):
-        prices = tariff.price_table(held)
-        parent, test, new_held, new_cost, new_alive = _next(prices, held, cost, alive, stopped.__getitem__, charged)
+        parent, test, new_held, new_cost, new_alive = _next(
+            tariff.price_table(held), held, cost, alive, stopped.__getitem__, forgone.__getitem__
+        )
         n_labels += len(parent)
         done = popcount(new_alive) == 0
         if done.any():
             first = np.flatnonzero(done)[np.argmin(new_cost[done])]
             if new_cost[first] < upper - slack:
                 upper, best = float(new_cost[first]), (*orders[parent[first]].tolist(), int(test[first]))
-        bound = new_cost + bounds.one_order[new_held]
+        bound = new_cost + one_order[new_held]
         kept = np.flatnonzero(~done & (bound < upper - slack))
         if time.monotonic() > deadline:  # every open label is still to be paid for
-            open_bounds = np.append(bound[kept], upper)
-            lower = float(open_bounds.min())
+            lower = float(np.append(bound[kept], upper).min())
             return best, SearchProof(lower >= upper - slack, upper / n, lower / n, n_labels)
         kept = kept[_undominated(new_held[kept], new_cost[kept], new_alive[kept])]
-        bound = new_cost[kept] + bounds.own_orders(new_held[kept], new_alive[kept])
-        kept = kept[bound < upper - slack]
+        ahead = _summed(own_orders.__getitem__, new_held[kept], new_alive[kept])
+        kept = kept[new_cost[kept] + np.maximum(ahead, one_order[new_held[kept]]) < upper - slack]
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
         orders = np.column_stack([orders[parent[kept]], test[kept].astype(np.int8)])
     return best, SearchProof(True, upper / n, upper / n, n_labels)
@@ -279,47 +276,34 @@ def _front(group: Indices, alive: Words) -> Indices:
     return group[front]
 
 
-class _Bounds:
-    """Lower bounds on what the patients alive at a set must still pay."""
-
-    def __init__(self, tariff: Tariff, stopped: Words, alive: Words, start: int, forgone: Floats | None) -> None:
-        n_tests, n_patients = len(tariff), 64 * stopped.shape[1]
-        sets = np.arange(1 << n_tests, dtype=np.int64)
-        prices = tariff.price_table(sets)
-        size = popcount(sets.astype(np.uint64)[:, None])
-        self._n = n_patients
-        self.own = np.zeros((len(sets), n_patients), dtype=np.float32)
-        never = ~stopped & alive  # N(S): alive whatever the order, among the supersets of the start
-        for layer in range(n_tests + 1):
-            at = sets[(size == layer) & (sets & start == start)]
-            for t in range(n_tests):
-                before = at[(at >> t & 1 != 0) & ((at ^ (1 << t)) & start == start)]
-                never[before] &= never[before ^ (1 << t)]
-        counts = popcount(never)
-        self.one_order = np.zeros(len(sets))
-        for layer in reversed(range(n_tests)):
-            at = sets[size == layer]
-            stops = unpack(stopped[at], n_patients)
-            cheapest = np.full((len(at), n_patients), np.inf, dtype=np.float32)
-            together = np.full(len(at), np.inf)
-            for t in range(n_tests):
-                open_ = np.flatnonzero(np.isfinite(prices[at, t]))
-                after = at[open_] | (1 << t)
-                price = prices[at[open_], t]
-                # float32, rounded down: a bound must stay one
-                own = (price[:, None] + self.own[after]).astype(np.float32) * np.float32(1 - 1e-6)
-                cheapest[open_] = np.minimum(cheapest[open_], own)
-                together[open_] = np.minimum(together[open_], price * counts[at[open_]] + self.one_order[after])
-            given_up = np.zeros(stops.shape, dtype=np.float32)  # at the end of the last word there is nobody
-            if forgone is not None:
-                given_up[:, : forgone.shape[1]] = forgone[at]
-            self.own[at] = np.where(stops, given_up, cheapest)
-            self.one_order[at] = np.where(np.isfinite(together), together, 0)
-
-    def own_orders(self, held: Sets, alive: Words) -> Doubles:
-        """The larger of both bounds for each label."""
-        total = np.empty(len(held))
-        for begin in range(0, len(held), BOUNDED_AT_ONCE):
-            part = slice(begin, begin + BOUNDED_AT_ONCE)
-            total[part] = np.einsum("li,li->l", self.own[held[part]], unpack(alive[part], self._n))
-        return np.maximum(total, self.one_order[held])
+def _bounds(tariff: Tariff, stopped: Words, forgone: Floats, alive: Words, start: int) -> tuple[Doubles, Floats]:
+    """On what those alive at each set must still pay: together, g(S), and each patient, h_i(S)."""
+    n_tests, n_patients = len(tariff), 64 * stopped.shape[1]  # at the end of the last word there is nobody
+    sets = np.arange(1 << n_tests, dtype=np.int64)
+    prices = tariff.price_table(sets)
+    size = popcount(sets.astype(np.uint64)[:, None])
+    never = ~stopped & alive  # N(S): alive whatever the order, among the supersets of the start
+    for layer in range(n_tests + 1):
+        at = sets[(size == layer) & (sets & start == start)]
+        for t in range(n_tests):
+            before = at[(at >> t & 1 != 0) & ((at ^ (1 << t)) & start == start)]
+            never[before] &= never[before ^ (1 << t)]
+    counts = popcount(never)
+    one_order, own_orders = np.zeros(len(sets)), np.zeros((len(sets), n_patients), dtype=np.float32)
+    for layer in reversed(range(n_tests)):
+        at = sets[size == layer]
+        cheapest = np.full((len(at), n_patients), np.inf, dtype=np.float32)
+        together = np.full(len(at), np.inf)
+        for t in range(n_tests):
+            open_ = np.flatnonzero(np.isfinite(prices[at, t]))
+            after = at[open_] | (1 << t)
+            price = prices[at[open_], t]
+            # float32, rounded down: a bound must stay one
+            own = (price[:, None] + own_orders[after]).astype(np.float32) * np.float32(1 - 1e-6)
+            cheapest[open_] = np.minimum(cheapest[open_], own)
+            together[open_] = np.minimum(together[open_], price * counts[at[open_]] + one_order[after])
+        given_up = np.zeros(cheapest.shape, dtype=np.float32)
+        given_up[:, : forgone.shape[1]] = forgone[at]
+        own_orders[at] = np.where(unpack(stopped[at], n_patients), given_up, cheapest)
+        one_order[at] = np.where(np.isfinite(together), together, 0)
+    return one_order, own_orders

@@ -188,18 +188,18 @@ class DiagnosisSession:
 
     def to_json(self) -> str:
         """What happened so far, to go on later with `from_json`."""
-        return json.dumps(
-            {"format": SESSION_FORMAT, "tests": list(self._planner.tariff_.tests), "events": self._events}
-        )
+        tests = list(self._planner.tariff_.tests)
+        return json.dumps({"format": SESSION_FORMAT, "tests": tests, "events": self._events})
 
     @classmethod
     def from_json(cls, planner: DiagnosisPlanner, text: str) -> DiagnosisSession:
         """A session of this plan, brought to where `to_json` was called."""
+        unreadable = "DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote."
         try:
             written = json.loads(text)
             layout, tests, events = written["format"], written["tests"], written["events"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError("DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote.") from error
+            raise ValueError(unreadable) from error
         if layout != SESSION_FORMAT:
             raise ValueError(f"DiagnosisSession.from_json reads format {SESSION_FORMAT}; got {layout!r}.")
         if tests != list(planner.tariff_.tests):
@@ -215,7 +215,7 @@ class DiagnosisSession:
                 else:
                     session.not_available(event["not_available"])
         except (KeyError, TypeError) as error:
-            raise ValueError("DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote.") from error
+            raise ValueError(unreadable) from error
         return session
 
     def __str__(self) -> str:

@@ -100,28 +100,14 @@ class Tariff:
                         f"groups[{group!r}][{test!r}] of DiagnosisPlanner is a discounted price and must not exceed "
                         f"the full one, {prices[t]:g}; got {discounted[t]:g}."
                     )
-        return cls(
-            tests,
-            prices,
-            tuple(discounted),
-            tuple(member_of),
-            _required(tests, requires or {}),
-            _mask(tests, _names(known, "known"), "known"),
-        ).checked()
-
-    def checked(self) -> Tariff:
-        """Refuse precedence that nobody can follow: every test must be reachable from what is known."""
-        held, grew = self.known, True
-        while grew:
-            reachable = [t for t in range(len(self)) if not held >> t & 1 and not self.required[t] & ~held]
-            held, grew = held | sum(1 << t for t in reachable), bool(reachable)
-        if held != self.everything:
-            stuck = [self.tests[t] for t in range(len(self)) if not held >> t & 1]
-            raise ValueError(
-                f"requires of DiagnosisPlanner cannot be followed: {stuck} wait for each other; "
-                "leave out one of the rules that close the circle."
-            )
-        return self
+        required = [0] * len(tests)
+        for test, before in (requires or {}).items():
+            t, where = _position(tests, test, "requires"), f"requires[{test!r}]"
+            required[t] = _mask(tests, before, where)
+            if required[t] >> t & 1:
+                raise ValueError(f"{where} of DiagnosisPlanner names the test itself; it cannot precede itself.")
+        known_tests = _mask(tests, known, "known")
+        return cls(tests, prices, tuple(discounted), tuple(member_of), tuple(required), known_tests).checked()
 
     def __len__(self) -> int:
         return len(self.tests)
@@ -168,10 +154,20 @@ class Tariff:
         """All tests, each as soon as it is allowed, in the order of the costs: the full panel as it is billed."""
         held, order = self.known, []
         while held != self.everything:
-            t = self.next_tests(held)[0]
-            order.append(t)
-            held |= 1 << t
+            following = self.next_tests(held)
+            if not following:
+                raise ValueError(
+                    f"requires of DiagnosisPlanner cannot be followed: {self.names(self.everything & ~held)} wait for "
+                    "each other; leave out one of the rules that close the circle."
+                )
+            order.append(following[0])
+            held |= 1 << following[0]
         return tuple(order)
+
+    def checked(self) -> Tariff:
+        """Refuse precedence that nobody can follow: every test must be reachable from what is known."""
+        _ = self.panel_order
+        return self
 
     @property
     def panel_cost(self) -> float:
@@ -302,18 +298,6 @@ def _position(tests: Sequence[str], test: Any, where: str) -> int:
     return tests.index(test)
 
 
-def _mask(tests: Sequence[str], names: Iterable[str], where: str) -> int:
-    mask = 0
-    for name in names:
-        mask |= 1 << _position(tests, name, where)
-    return mask
-
-
-def _required(tests: Sequence[str], requires: Mapping[str, Any]) -> tuple[int, ...]:
-    required = [0] * len(tests)
-    for test, before in requires.items():
-        t = _position(tests, test, "requires")
-        required[t] = _mask(tests, _names(before, f"requires[{test!r}]"), f"requires[{test!r}]")
-        if required[t] >> t & 1:
-            raise ValueError(f"requires[{test!r}] of DiagnosisPlanner names the test itself; it cannot precede itself.")
-    return tuple(required)
+def _mask(tests: Sequence[str], names: Any, where: str) -> int:
+    """The set of one test or several."""
+    return sum({1 << _position(tests, name, where) for name in _names(names, where)})

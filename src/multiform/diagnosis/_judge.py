@@ -89,7 +89,7 @@ class Judge:
         self.learn(sets)
         models = self.models.kept(sets)
         if self.rule == "loyalty":
-            models.fit_altered(sets)
+            models.fit(sets, "held back")
         trusts = {one: self.trusts[one] for one in sets}
         return Judge(models, self.rule, self.everything, self.common, self.full, trusts=trusts)
 
@@ -157,7 +157,7 @@ class Judge:
         if new:
             self.learn(new)
             if self.rule == "loyalty":
-                self.models.fit_altered([one for one in new if one != self.everything])
+                self.models.fit([one for one in new if one != self.everything], "held back")
         for one in new:
             answer, chances, doubt = self.opinion(one)
             forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one], chances)

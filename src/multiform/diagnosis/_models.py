@@ -38,10 +38,12 @@ SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
 class EvidenceModels:
     """The training patients, encoded, and the models of the evidence sets that were asked for so far.
 
-    ``nominal[S]`` holds what all folds learnt on the set S: separators stacked as if they were classes, shape
-    (n_folds * m, q, p + 1), where `estimator` is a `QMSClassifier`, whose parameters say how a batch is trained; else
-    a fitted classifier per fold. ``altered[S]`` holds the same for every (beta, class). `fold` says which fold judges
-    each patient, and `column_owner` which test each column belongs to.
+    ``fitted[kind][S]`` holds what all folds learnt on the set S, for each row of class factors of the kind: separators
+    stacked as if they were classes, shape (n_folds * m, q, p + 1), where `estimator` is a `QMSClassifier`, whose
+    parameters say how a batch is trained; else a fitted classifier per fold. Models of the kind "nominal" weigh all
+    classes alike; "held back" are those of every (beta, class), for the stopping rule; "shown" those of the loyalty
+    type that a session shows. `fold` says which fold judges each patient, and `column_owner` which test each column
+    belongs to.
     """
 
     def __init__(
@@ -60,15 +62,13 @@ class EvidenceModels:
         self.n_classes, self.estimator, self.betas = n_classes, estimator, betas
         self.seed, self.n_jobs = seed, n_jobs
         self.n_folds = int(fold.max()) + 1
-        self.nominal: dict[int, Any] = {}
-        self.altered: dict[int, Any] = {}
-        self._typed: dict[int, Any] = {}  # altered models of the loyalty type that a session shows
+        self.fitted: dict[str, dict[int, list[Any]]] = {"nominal": {}, "held back": {}, "shown": {}}
         self._unseen: dict[int, Floats] = {}
 
     @property
     def sets(self) -> list[int]:
         """The sets that have a model, the first that was asked for first."""
-        return list(self.nominal)
+        return list(self.fitted["nominal"])
 
     @property
     def masks(self) -> Floats:
@@ -80,11 +80,6 @@ class EvidenceModels:
         """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
         counts = np.stack([np.bincount(self.target[mask > 0], minlength=self.n_classes) for mask in self.masks])
         return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
-
-    @property
-    def _alterations(self) -> Alterations:
-        """Each class held back by each beta."""
-        return Alterations(self.betas, (), self.n_classes)
 
     def columns(self, tests: int) -> Ints:
         """The columns of an evidence set."""
@@ -99,8 +94,8 @@ class EvidenceModels:
         """A copy that holds the models of these sets only."""
         self.fit(sets)
         copy = self.empty(self.estimator)
-        copy.nominal = {one: self.nominal[one] for one in sets if one}
-        copy.altered = {one: self.altered[one] for one in sets if one in self.altered}
+        for kind in ("nominal", "held back"):
+            copy.fitted[kind] = {one: models for one, models in self.fitted[kind].items() if one in sets}
         return copy
 
     def with_best_noise(self, sets: Sequence[int]) -> EvidenceModels:
@@ -120,32 +115,26 @@ class EvidenceModels:
 
     # ------------------------------------------------------------------------------------------------ fitting
 
-    def fit(self, sets: Sequence[int]) -> None:
-        """Train the models of those sets that have none yet; the empty set needs none."""
-        for one, models in self._trained(sets, self.nominal, np.ones((1, self.n_classes)), altered=False):
-            self.nominal[one] = models[0]
+    def _alterations(self, kind: str) -> Alterations:
+        """How the altered models of a kind weigh the classes."""
+        if kind == "shown":
+            return Alterations.of(SHOWN_BETA, SHOWN_GAMMA, self.n_classes)
+        return Alterations(self.betas, (), self.n_classes)
 
-    def fit_altered(self, sets: Sequence[int]) -> None:
-        """Train the altered models of the sets too, for every beta."""
-        self._fit_altered(sets, self.altered, self._alterations)
-
-    def _fit_altered(self, sets: Sequence[int], kept: dict[int, Any], alterations: Alterations) -> None:
-        self.fit(sets)
-        kept.update(self._trained(sets, kept, alterations.factors, altered=True))
-
-    def _trained(
-        self, sets: Sequence[int], kept: dict[int, Any], factors: Doubles, altered: bool
-    ) -> list[tuple[int, list[Any]]]:
-        """Of each set that is not kept yet, the models for each row of class factors; not too many sets at once."""
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in kept]
+    def fit(self, sets: Sequence[int], kind: str = "nominal") -> None:
+        """Train the models of those sets that have none of this kind yet; the empty set needs none."""
+        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in self.fitted[kind]]
+        altered = kind != "nominal"
+        if altered:
+            self.fit(new)
+        factors = self._alterations(kind).factors if altered else np.ones((1, self.n_classes))
         train = self._train if type(self.estimator) is QMSClassifier else self._train_any
         at_once = max(1, MOST_SAMPLE_WEIGHTS // (self.n_folds * len(factors) * len(self.target)))
-        found: list[tuple[int, list[Any]]] = []
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
             models = train(part, factors, altered)
-            found += [(one, models[k * len(factors) : (k + 1) * len(factors)]) for k, one in enumerate(part)]
-        return found
+            for k, one in enumerate(part):
+                self.fitted[kind][one] = models[k * len(factors) : (k + 1) * len(factors)]
 
     def _train(self, sets: list[int], factors: Doubles, altered: bool) -> list[Any]:
         """For each set and each row of class factors, the separators of all folds; altered ones start from nominal."""
@@ -157,7 +146,7 @@ class EvidenceModels:
                 np.ascontiguousarray(fold[:, : how.n_components])
                 for one in sets
                 for _ in range(n_factors)
-                for fold in np.split(self.nominal[one], n_folds)
+                for fold in np.split(self.fitted["nominal"][one][0], n_folds)
             ]
         batch = ModelBatch(
             n_components=how.n_components,
@@ -220,31 +209,26 @@ class EvidenceModels:
         """Scores of new patients, averaged over the folds, or of the training patients, unseen: shape (n, m)."""
         if tests:
             self.fit([tests])
-            scores = self._scores(self.nominal[tests], tests, rows)
+            scores = self._scores(self.fitted["nominal"][tests][0], tests, rows)
         else:
             scores = self.prior[self.fold] if rows is None else np.tile(self.prior.mean(axis=0), (len(rows), 1))
         return scores.astype(np.float32)
 
-    def claims(self, tests: int, rows: Floats | None = None) -> Array:
-        """How many classes keep each patient although held back, |B(x)|: shape (n_betas, n)."""
-        self.fit_altered([tests])
-        return self._claims(self._alterations, self.altered, tests, rows)
-
-    def loyalty(self, tests: int, rows: Floats) -> Array:
-        """The loyalty type of new patients (Definition 6); its altered models are trained once per set."""
-        alterations = Alterations.of(SHOWN_BETA, SHOWN_GAMMA, self.n_classes)
-        self._fit_altered([tests], self._typed, alterations)
-        claims = self._claims(alterations, self._typed, tests, rows)
-        return np.array(alterations.levels)[loyalty_levels(claims[:1], claims[1:])]
-
-    def _claims(self, alterations: Alterations, kept: dict[int, Any], tests: int, rows: Floats | None) -> Array:
-        """How many classes keep each patient under each weight."""
+    def claims(self, tests: int, rows: Floats | None = None, kind: str = "held back") -> Array:
+        """How many classes keep each patient although held back (or pushed), |B(x)|: shape (n_weights, n)."""
+        alterations = self._alterations(kind)
         n = len(self.rows if rows is None else rows)
         counts = np.zeros((len(alterations.beta) + len(alterations.gamma), n), dtype=np.int64)
         if tests:  # where nothing is known, no class keeps anybody
-            for (step, altered), model in zip(alterations, kept[tests], strict=True):
+            self.fit([tests], kind)
+            for (step, altered), model in zip(alterations, self.fitted[kind][tests], strict=True):
                 counts[step] += self._scores(model, tests, rows).argmax(axis=1) == altered
         return counts
+
+    def loyalty(self, tests: int, rows: Floats) -> Array:
+        """The loyalty type of new patients (Definition 6); its altered models are trained once per set."""
+        claims = self.claims(tests, rows, "shown")
+        return np.array(self._alterations("shown").levels)[loyalty_levels(claims[:1], claims[1:])]
 
     def _scores(self, model: Any, tests: int, rows: Floats | None) -> Array:
         """By a model, averaged over the folds; without rows, of the training patients by the fold that judges each."""

@@ -275,7 +275,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"DiagnosisPlanner needs patients of at least 2 classes in y; got 1 class, {classes[0]}.")
         if self.estimator is not None and not is_classifier(self.estimator):
             raise ValueError(f"estimator of DiagnosisPlanner must be a classifier; got {self.estimator!r}.")
-        exact = self._is_exact(len(tariff))
+        if self.search == "exact" and len(tariff) > EXACT_UP_TO:
+            raise ValueError(
+                f"search='exact' of DiagnosisPlanner needs a model for each evidence set, up to {EXACT_UP_TO} tests; "
+                f"costs names {len(tariff)}. Use search='beam'."
+            )
+        exact = self.search == "exact" or (self.search == "auto" and len(tariff) <= EXACT_BY_DEFAULT)
 
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         encoding = Encoding.learnt(columns, features)
@@ -325,14 +330,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     stacklevel=4,  # of the caller of fit, past scikit-learn's wrapper
                 )
         return theta, frontier, level, *planning.plan(level, exact=planning.thorough)
-
-    def _is_exact(self, n_tests: int) -> bool:
-        if self.search == "exact" and n_tests > EXACT_UP_TO:
-            raise ValueError(
-                f"search='exact' of DiagnosisPlanner needs a model for each evidence set, up to {EXACT_UP_TO} tests; "
-                f"costs names {n_tests}. Use search='beam'."
-            )
-        return self.search == "exact" or (self.search == "auto" and n_tests <= EXACT_BY_DEFAULT)
 
     # --------------------------------------------------------------------------------------------- following it
 

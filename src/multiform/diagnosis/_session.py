@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multiform._typing import Floats
-from multiform.diagnosis._judge import Opinion, suffices
+from multiform.diagnosis._judge import suffices
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
@@ -76,7 +76,7 @@ class DiagnosisSession:
         self._values: dict[str, Any] = {}
         self._spent = 0.0
         self._node = 0 if self._planner.plan_.tests else -1
-        self._opinion = self._asked(0, {})
+        self._opinion = self._planner.judge_.opinion(0, self._row({}))
         self._finished = False
         self._go_on()
 
@@ -262,7 +262,7 @@ class DiagnosisSession:
         if "observe" in event:
             t = tests.index(event["observe"])
             values = {**self._values, **event["values"]}
-            opinion = self._asked(self._held | 1 << t, values)
+            opinion = self._planner.judge_.opinion(self._held | 1 << t, self._row(values))
             self._spent += self._price(t)
             self._held, self._values, self._opinion = self._held | 1 << t, values, opinion
         else:
@@ -293,9 +293,6 @@ class DiagnosisSession:
     def _row(self, values: dict[str, Any]) -> Floats:
         encoding = self._planner.encoding_
         return encoding.encode({code.name: np.array([values.get(code.name)], dtype=object) for code in encoding.codes})
-
-    def _asked(self, held: int, values: dict[str, Any]) -> Opinion:
-        return self._planner.judge_.opinion(held, self._row(values))
 
 
 def _plain(value: Any) -> Any:

@@ -54,8 +54,8 @@ def planner_state(planner: DiagnosisPlanner) -> dict[str, Any]:
         "betas": models.betas,
         "seed": models.seed,
         "modelled_sets": models.sets,
-        "nominal_models": list(models.nominal.values()),
-        "altered_models": [models.altered.get(one) for one in models.sets],
+        "nominal_models": [models.fitted["nominal"][one][0] for one in models.sets],
+        "altered_models": [models.fitted["held back"].get(one) for one in models.sets],
     }
 
 
@@ -154,9 +154,9 @@ def _judge(state: dict[str, Any], m: int, everything: int, column_owner: Any, n_
                 require(one.dtype == np.float32 and one.flags.c_contiguous, "separators have the wrong type")
             else:
                 require(len(one) == models.n_folds, "there is not a classifier for each fold")
-        models.nominal[tests] = nominal
+        models.fitted["nominal"][tests] = [nominal]
         if altered is not None:
-            models.altered[tests] = altered
+            models.fitted["held back"][tests] = altered
     full = require_array(state["full_chances"], (n, m), "f", "full_chances")
     trusts = require_array(state["trusts"], (len(state["trusted_sets"]), 4 + m), "f", "trusts")
     require(state["rule"] in RULES, "there is no such stopping rule")

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.diagnosis import FrontierPoint
-from multiform.diagnosis._level import chosen_level, considered, level_ladder
+from multiform.diagnosis._planning import LADDERS, chosen_level, considered
 
 
 def point(level, cost, loss):
     return FrontierPoint(level, cost, cost / 100, loss, 0.0, 0.9, ())
 
 
-LADDER = level_ladder("regret", ())
+LADDER = LADDERS["regret"]
 
 
 def world(level):
@@ -38,8 +38,7 @@ def test_the_climb_ends_where_it_is_hopeless():
 
 
 def test_between_two_betas_there_is_nothing():
-    betas = level_ladder("loyalty", (0.1, 0.2))
-    assert [one.level for one in considered(betas, 0.06, world, between=False)] == [0.1, 0.2]
+    assert [one.level for one in considered((0.1, 0.2), 0.06, world, between=False)] == [0.1, 0.2]
 
 
 def test_a_standard_error_is_charged():

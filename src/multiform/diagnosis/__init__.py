@@ -1,11 +1,9 @@
 """The medical diagnosis problem (section 3.3 of the paper): the cheapest way to the full-evidence answer."""
 
-from multiform.diagnosis._acquisitions import Acquisitions
 from multiform.diagnosis._evaluation import Evaluation, EvaluationRow, nested_evaluation
-from multiform.diagnosis._flow import FlowStep, flow_steps
-from multiform.diagnosis._level import FrontierPoint
-from multiform.diagnosis._plan import Plan
+from multiform.diagnosis._plan import Acquisitions, FlowStep, Plan, flow_steps
 from multiform.diagnosis._planner import DiagnosisPlanner, ThetaNotReachedWarning
+from multiform.diagnosis._planning import FrontierPoint
 from multiform.diagnosis._search import SearchProof
 from multiform.diagnosis._session import DiagnosisSession, NextEvidence
 from multiform.diagnosis._tariff import Tariff, read_costs

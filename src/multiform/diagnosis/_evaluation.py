@@ -166,17 +166,11 @@ def nested_evaluation(
 
 def _row(name: str, sums: Doubles, panel: float) -> EvaluationRow:
     used = sums[3] > 0
-    cost, right, change = sums[:3, used] / sums[3, used]
-    root = np.sqrt(used.sum())
-    return EvaluationRow(
-        name,
-        float(right.mean()),
-        float(change.mean()),
-        float(change.std(ddof=1) / root),
-        float(cost.mean()),
-        float(cost.std(ddof=1) / root),
-        float(cost.mean() / panel) if panel else 0.0,
-    )
+    cost, right, change = means = sums[:3, used] / sums[3, used]
+    cost_error, _, change_error = (float(one.std(ddof=1) / np.sqrt(used.sum())) for one in means)
+    mean_cost = float(cost.mean())
+    share = mean_cost / panel if panel else 0.0
+    return EvaluationRow(name, float(right.mean()), float(change.mean()), change_error, mean_cost, cost_error, share)
 
 
 def _one_fold(

@@ -1,4 +1,4 @@
-"""A plan: which test next, after what was seen so far; and what becomes of patients who follow it.
+"""A plan: which test next, after what was seen so far; what becomes of patients who follow it; and how it is told.
 
 A plan is a tree of nodes. A node buys one test; whoever does not stop on the evidence so far goes on to the node that
 belongs to the diagnosis as it now stands. In a fixed order all diagnoses go on to the same node.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from multiform._typing import Array, Doubles
 from multiform.diagnosis._judge import Opinion, suffices
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["Plan", "follow"]
+if TYPE_CHECKING:
+    from multiform.diagnosis._planner import DiagnosisPlanner
+
+__all__ = ["Acquisitions", "FlowStep", "Plan", "flow_steps", "flow_text", "follow"]
 
 
 @dataclass(frozen=True)
@@ -121,3 +124,150 @@ def follow(
         after = np.array(plan.following[node])[answer[going]]
         waiting += [(k, going[after == k]) for k in sorted({*plan.following[node]} - {-1})]
     return node_of, answer, chances
+
+
+@dataclass(frozen=True)
+class Acquisitions:
+    """What was bought for whom, one row per patient: what `DiagnosisPlanner.acquire` returns.
+
+    Attributes
+    ----------
+    cost : array, shape (n,)
+        The bill.
+    tests : list of tuple of str
+        What was bought, in this order.
+    answer : array, shape (n,)
+        The diagnosis.
+    chance : array, shape (n,)
+        Calibrated chance that it is right.
+    prices : array, shape (n, n_tests)
+        What was paid for each test, NaN where it was not bought.
+    test_names : tuple of str
+    panel_cost : float
+        What all evidence costs.
+    """
+
+    cost: Doubles
+    tests: list[tuple[str, ...]]
+    answer: Array
+    chance: Doubles
+    prices: Doubles
+    test_names: tuple[str, ...]
+    panel_cost: float
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    @property
+    def cost_share(self) -> float:
+        """Mean cost as a share of the full panel."""
+        return float(self.cost.mean() / self.panel_cost) if self.panel_cost else 0.0
+
+    def bill(self, patient: int) -> str:
+        """The bill of one patient, line by line."""
+        bought = self.tests[patient]
+        width = max([len(name) for name in (*bought, "sum", "full panel")])
+        lines = [f"{name:<{width}}  {self.prices[patient, self.test_names.index(name)]:>10.2f}" for name in bought]
+        lines.append(f"{'sum':<{width}}  {self.cost[patient]:>10.2f}")
+        lines.append(f"{'full panel':<{width}}  {self.panel_cost:>10.2f}")
+        lines.append(f"diagnosis: {self.answer[patient]}, right with a chance of {self.chance[patient]:.0%}")
+        return "\n".join(lines)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: cost, n_tests, tests, answer, chance."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("Acquisitions.to_frame needs pandas: run `pip install pandas`.") from error
+        return pd.DataFrame(
+            {
+                "cost": self.cost,
+                "n_tests": [len(bought) for bought in self.tests],
+                "tests": [", ".join(bought) for bought in self.tests],
+                "answer": self.answer,
+                "chance": self.chance,
+            }
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{'patient':>7} {'cost':>10} {'answer':>10} {'chance':>7}  bought"]
+        for i, bought in enumerate(self.tests):
+            lines.append(
+                f"{i:>7} {self.cost[i]:>10.2f} {self.answer[i]!s:>10} {self.chance[i]:>7.0%}  {', '.join(bought)}"
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class FlowStep:
+    """One box of the flow chart.
+
+    Attributes
+    ----------
+    node, parent : int
+        The node of the plan, and the box before it; -1 for the first.
+    diagnoses : tuple of str
+        The diagnoses with which one comes from there; all of them where it makes no difference.
+    test : str
+    price : float
+    came : float
+        Share of the training patients who come here.
+    stopped : tuple of float
+        Shares of the training patients who stop here, by diagnosis.
+    """
+
+    node: int
+    parent: int
+    diagnoses: tuple[str, ...]
+    test: str
+    price: float
+    came: float
+    stopped: tuple[float, ...]
+
+
+def flow_steps(planner: DiagnosisPlanner, least_share: float = 0.0) -> list[FlowStep]:
+    """The boxes that more than `least_share` of the training patients came to, each after the one before it."""
+    plan, tariff = planner.plan_, planner.tariff_
+    names = [str(one) for one in planner.classes_]
+    steps: list[FlowStep] = []
+
+    def visit(node: int, parent: int, diagnoses: tuple[str, ...]) -> None:
+        came, *stopped = planner.traffic_[node]
+        if came <= least_share:
+            return
+        t = plan.tests[node]
+        price = tariff.price(t, plan.held[node])
+        steps.append(FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped)))
+        following = plan.following[node]
+        for after in dict.fromkeys(following):
+            if after >= 0:
+                visit(after, node, tuple(name for name, k in zip(names, following, strict=True) if k == after))
+
+    if len(plan):
+        visit(0, -1, tuple(names))
+    return steps
+
+
+def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
+    """The flow chart in words, a line per test; `multiform.displays.PlanDisplay` draws the same."""
+    names = [str(one) for one in planner.classes_]
+    steps = flow_steps(planner, least_share)
+    depth: dict[int, int] = {-1: 0}
+    lines = [f"{'buy':<28} {'price':>9} {'come here':>10}  stop here, as"]
+    for step in steps:
+        parted = len(step.diagnoses) < len(names)
+        depth[step.node] = depth[step.parent] + parted
+        indent = "  " * depth[step.parent]
+        if parted:
+            lines.append(f"{indent}if {' or '.join(step.diagnoses)} so far:")
+            indent += "  "
+        stops = ", ".join(f"{name} {share:.0%}" for name, share in zip(names, step.stopped, strict=True) if share > 0)
+        lines.append(f"{indent + step.test:<28} {step.price:>9.2f} {step.came:>10.0%}  {stops or '-'}")
+    left = 1 - sum(sum(step.stopped) for step in steps) - planner.stopped_at_once_
+    if left > 0.005:
+        lines.append(f"{left:.0%} of the patients go on to further tests")
+    lines.append(
+        f"expected cost {planner.expected_cost_:.2f}, "
+        f"{planner.expected_cost_ / planner.panel_cost_ if planner.panel_cost_ else 0:.0%} of the full panel"
+    )
+    return "\n".join(lines)

@@ -14,15 +14,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from multiform._typing import Array, Doubles, Floats
-from multiform.diagnosis._acquisitions import Acquisitions
 from multiform.diagnosis._encoding import Encoding, columns_of
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
-from multiform.diagnosis._flow import flow_text
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge
-from multiform.diagnosis._level import FrontierPoint
 from multiform.diagnosis._models import EvidenceModels, evidence_estimator
-from multiform.diagnosis._plan import Plan, follow
-from multiform.diagnosis._planning import Planning
+from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
+from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._state import planner_state, read_planner_state

@@ -15,11 +15,15 @@ each test is asked alone and again after every step of the greedy order, and wha
 A level is judged by patients whom its plan was not made from: at every level that is considered, the plan is made on
 the patients of all folds but one and followed by those of that one, whose scores no model had seen and whose doubts
 come from a trust learnt without them. Two figures are kept of each patient: the bill, and what was forgone, the chance
-that full evidence gives its own answer less the chance that it gives the plan's.
+that full evidence gives its own answer less the chance that it gives the plan's. The mean of the latter, a standard
+error added, is the loss that a level is charged with; the cheapest level whose loss is allowed is chosen. Orders are
+never searched against a count of errors: such a search finds orders that are lucky on the patients at hand.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -27,12 +31,11 @@ import numpy as np
 
 from multiform._typing import Array, Bools, Doubles, Floats
 from multiform.diagnosis._judge import Judge
-from multiform.diagnosis._level import FrontierPoint, chosen_level, considered, level_ladder
 from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._search import SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["Planning"]
+__all__ = ["LADDERS", "FrontierPoint", "Planning", "chosen_level", "considered"]
 
 LEAST_PART = 12  # patients that may get an order of their own
 LEAST_PART_SHARE, PART_BEAM = 0.05, 4  # of all patients, and the width of its search, where a search costs models
@@ -41,6 +44,45 @@ MOST_WORTH, MOST_TELLING = 6, 3  # next tests that a search considers when it is
 FEW_SHARE = 0.01  # of the patients, who are not worth a search
 ASKED_AT_ONCE = 24  # tests whose information a step asks, those that said most so far: each one costs a model
 MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
+
+LADDERS = {
+    # A law learnt from few patients promises far too little regret: there the right level may be the first.
+    "regret": (1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.045, 0.06, 0.09, 0.12, 0.2, 0.3),
+    "calibrated": (0.001, 0.003, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3, 0.4),
+}
+BETWEEN = (1 / 3, 2 / 3)  # where levels between two rungs are tried, on a logarithmic scale
+HOPELESS = 4.0  # a level that loses so many times what is allowed ends the climb
+
+
+@dataclass(frozen=True)
+class FrontierPoint:
+    """Cross-fitted figures of one level.
+
+    Attributes
+    ----------
+    level : float
+    cost, cost_share : float
+        Mean bill, and as a share of the full panel.
+    loss, loss_error : float
+        Mean chance forgone against full evidence, and its standard error.
+    accuracy : float
+        Of the answers, counted.
+    order : tuple of str
+        The order at this level, made from all patients.
+    """
+
+    level: float
+    cost: float
+    cost_share: float
+    loss: float
+    loss_error: float
+    accuracy: float
+    order: tuple[str, ...]
+
+    @property
+    def guarded_loss(self) -> float:
+        """The loss that the level is charged with: a standard error is added, against optimism."""
+        return self.loss + self.loss_error
 
 
 class Planning:
@@ -88,7 +130,7 @@ class Planning:
     @property
     def ladder(self) -> tuple[float, ...]:
         """The levels to choose from, the most careful first."""
-        return level_ladder(self.judge.rule, self.judge.models.betas)
+        return self.judge.models.betas if self.judge.rule == "loyalty" else LADDERS[self.judge.rule]
 
     def choose_level(
         self, most_loss: float, order: tuple[int, ...] | None = None
@@ -305,3 +347,29 @@ class Planning:
             cost[leaving] += self._forgone(np.array([held]))[0, leaving]
             alive = alive & ~leaving
         return cost
+
+
+def considered(
+    ladder: Sequence[float], most_loss: float, point: Callable[[float], FrontierPoint], between: bool = True
+) -> list[FrontierPoint]:
+    """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed.
+
+    `most_loss` is the guarded loss that is allowed, `point(level)` has the figures of a level, and `between` says
+    whether there are levels between two rungs.
+    """
+    points: list[FrontierPoint] = []
+    for level in ladder:
+        points.append(point(level))
+        if points[-1].guarded_loss > HOPELESS * max(most_loss, 0.0) and len(points) > 1:
+            break
+    best = chosen_level(points, most_loss)
+    if best is not None and between:
+        above = ladder[ladder.index(best.level) + 1 :][:1]
+        points += [point(best.level * (level / best.level) ** share) for level in above for share in BETWEEN]
+    return sorted(points, key=lambda one: one.level)
+
+
+def chosen_level(frontier: Sequence[FrontierPoint], most_loss: float) -> FrontierPoint | None:
+    """The cheapest level whose guarded loss is allowed; None where there is none."""
+    allowed = [point for point in frontier if point.guarded_loss <= most_loss]
+    return min(allowed, key=lambda point: point.cost) if allowed else None

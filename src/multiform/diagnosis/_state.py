@@ -14,9 +14,9 @@ import numpy as np
 from multiform.classifier import QMSClassifier
 from multiform.diagnosis._encoding import Encoding, FeatureCode
 from multiform.diagnosis._judge import RULES, Judge
-from multiform.diagnosis._level import FrontierPoint
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._plan import Plan
+from multiform.diagnosis._planning import FrontierPoint
 from multiform.diagnosis._search import SearchProof
 from multiform.diagnosis._tariff import Tariff
 from multiform.state import require, require_array, require_classes, require_features

@@ -239,15 +239,10 @@ def tariff_and_features(
     tariff = Tariff.of(prices, groups, known, requires)
     given = features or {}
     for test in given:
-        if test not in tariff.tests:
-            raise ValueError(
-                f"features of DiagnosisPlanner: no test is named {test!r}; the tests are {list(tariff.tests)}."
-            )
-    yields = []
-    for test in tariff.tests:
-        own = _names(given.get(test, test), f"features[{test!r}]")
-        yields.append([str(name) for name in own])
-        if not yields[-1]:
+        _position(tariff.tests, test, "features")
+    yields = [[str(name) for name in _names(given.get(test, test), f"features[{test!r}]")] for test in tariff.tests]
+    for test, own in zip(tariff.tests, yields, strict=True):
+        if not own:
             raise ValueError(f"features[{test!r}] of DiagnosisPlanner is empty; name the columns of the test.")
     named = [name for own in yields for name in own]
     twice = sorted({name for name in named if named.count(name) > 1})

@@ -266,7 +266,7 @@ def _entropy(chances: Doubles) -> Doubles:
 # price, given those before it.
 ORDERS: dict[str, Callable[[Any], tuple[int, ...]]] = {
     "cheapest first": lambda planning: planning.cheapest_first(planning.tariff.known),
-    "information per cost": lambda planning: planning.telling_order,
+    "information per cost": lambda planning: planning.information[0],
 }
 
 _METHODS: dict[str, Callable[[Contest], Outcome | None]] = {

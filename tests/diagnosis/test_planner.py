@@ -276,8 +276,8 @@ def test_a_test_that_tells_only_after_another_is_found():
     costs = dict.fromkeys(names, 1.0)
     planner = DiagnosisPlanner(costs, level=0.02, cv=3, random_state=0)
     _, _, planning = planner._prepare(X, y)
-    telling = planning.telling
-    assert planning.telling_order[:2] == (0, 1)
+    order, telling = planning.information
+    assert order[:2] == (0, 1)
     assert telling[1] > 5 * max(telling[2:])
     alone = planning.judge.log_loss(0) - planning.judge.log_loss(0b10)
     assert telling[1] > 10 * alone

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from scipy.special import softmax
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._models import EvidenceModels
@@ -72,7 +71,7 @@ class Judge:
         common = float(fit_sharpness(pooled, np.tile(models.target, len(some_sets)), 0.0, 1.0)[0])
         unseen = models.unseen(everything)
         sharpness = float(np.exp(fit_sharpness(unseen[None, ...], models.target, common, 1.0)[0]))
-        return cls(models, rule, everything, common, np.asarray(softmax(sharpness * unseen.astype(np.float64), axis=1)))
+        return cls(models, rule, everything, common, calibrated(sharpness, unseen))
 
     def without(self, fold: int) -> Judge:
         """One that knows the labels of all patients but those of a fold, for plans that these are to follow.
@@ -103,8 +102,6 @@ class Judge:
             part = new[begin : begin + at_once]
             scores = np.stack([self.models.unseen(one)[self.taught] for one in part])
             self.trusts.update(zip(part, fit_trust(scores, full, target, self.common), strict=True))
-
-    # ------------------------------------------------------------------------------------------------ opinions
 
     def opinion(self, tests: int, rows: Floats | None = None) -> Opinion:
         """Of new patients; or of the training patients, by models that have not seen them."""

@@ -62,6 +62,8 @@ class EvidenceModels:
         self.n_classes, self.estimator, self.betas = n_classes, estimator, betas
         self.seed, self.n_jobs = seed, n_jobs
         self.n_folds = int(fold.max()) + 1
+        # Center and scale of columns that are standardised already.
+        self._no_scaling = np.zeros(rows.shape[1], np.float32), np.ones(rows.shape[1], np.float32)
         self.fitted: dict[str, dict[int, list[Any]]] = {"nominal": {}, "held back": {}, "shown": {}}
         self._unseen: dict[int, Floats] = {}
 
@@ -191,12 +193,6 @@ class EvidenceModels:
         """A seed for each set."""
         return int(np.random.SeedSequence([self.seed, tests]).generate_state(1, np.uint64)[0])
 
-    @property
-    def _no_scaling(self) -> tuple[Floats, Floats]:
-        """Center and scale of columns that are standardised already."""
-        width = self.rows.shape[1]
-        return np.zeros(width, np.float32), np.ones(width, np.float32)
-
     # ----------------------------------------------------------------------------------------------- answering
 
     def unseen(self, tests: int) -> Floats:
@@ -248,14 +244,14 @@ class EvidenceModels:
 
 def evidence_estimator(estimator: Any, n: int) -> Any:
     """What answers on an evidence set of n patients: any classifier, or QMS with every parameter decided."""
+    qms = type(estimator) is QMSClassifier
+    if estimator is not None and not qms:
+        return estimator
     batch_size = 64 if n < 2_000 else 128
     n_passes = max(5, -(-LEAST_UPDATES // max(1, -(-n // batch_size))))
-    own = QMSClassifier(
-        4 if n < 1_000 else 8, alpha=0.5, noise=1.0, max_iter=n_passes, batch_size=batch_size, learning_rate=0.25
-    )
-    if type(estimator) is QMSClassifier:
-        given = {name: getattr(estimator, name) for name in ("n_components", "max_iter", "batch_size")}
-        own.set_params(**{name: int(value) for name, value in given.items() if value != "auto"})
-        given = {name: float(getattr(estimator, name)) for name in ("alpha", "noise", "learning_rate")}
-        own.set_params(**given, device=estimator.device)
-    return own if estimator is None or type(estimator) is QMSClassifier else estimator
+    decided: dict[str, Any] = {"n_components": 4 if n < 1_000 else 8, "max_iter": n_passes, "batch_size": batch_size}
+    if not qms:
+        return QMSClassifier(**decided, alpha=0.5, noise=1.0, learning_rate=0.25)
+    decided |= {name: int(getattr(estimator, name)) for name in decided if getattr(estimator, name) != "auto"}
+    decided |= {name: float(getattr(estimator, name)) for name in ("alpha", "noise", "learning_rate")}
+    return QMSClassifier(**decided, device=estimator.device)

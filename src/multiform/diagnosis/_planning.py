@@ -221,7 +221,7 @@ class Planning:
         held, whole = start, list(order)
         for t in order:
             held |= 1 << t
-        rank = {t: place for place, t in enumerate(self.telling_order)}
+        rank = {t: place for place, t in enumerate(self.information[0])}
         while held != self.tariff.everything:
             whole.append(min(self.tariff.next_tests(held), key=rank.__getitem__))
             held |= 1 << whole[-1]
@@ -236,8 +236,8 @@ class Planning:
         return tuple(order)
 
     @cached_property
-    def _information(self) -> tuple[tuple[int, ...], Doubles]:
-        """The greedy order by information per price, and the most that each test ever said."""
+    def information(self) -> tuple[tuple[int, ...], Doubles]:
+        """The greedy order by information per price, and the most that each test has said, alone or in that order."""
         judge, tariff = self.judge, self.tariff
         known_sets = set(judge.models.sets)
         most, latest = np.full(len(tariff), -np.inf), np.full(len(tariff), -np.inf)
@@ -263,22 +263,13 @@ class Planning:
             held |= 1 << order[-1]
         return tuple(order), most
 
-    @property
-    def telling_order(self) -> tuple[int, ...]:
-        """Next is always the test that lowers the log loss most for its price, given those before it."""
-        return self._information[0]
-
-    @property
-    def telling(self) -> Doubles:
-        """The most that each test has lowered the log loss, alone or as the next of that order: shape (n_tests,)."""
-        return self._information[1]
-
     def _promising(self, sets: Sets) -> Bools:
         """The next tests that say most for their price, and those that say most at any price."""
         prices = self.tariff.price_table(sets)
         allowed = np.isfinite(prices)
-        worth = np.where(allowed, self.telling / np.maximum(prices, 1e-9), -np.inf)
-        most = np.where(allowed, self.telling, -np.inf)
+        _, telling = self.information
+        worth = np.where(allowed, telling / np.maximum(prices, 1e-9), -np.inf)
+        most = np.where(allowed, telling, -np.inf)
         chosen = np.zeros(prices.shape, dtype=bool)
         for judged, count in ((worth, MOST_WORTH), (most, MOST_TELLING)):
             best = np.argsort(-judged, axis=1, kind="stable")[:, :count]

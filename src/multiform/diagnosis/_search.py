@@ -120,9 +120,6 @@ def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
     return total
 
 
-# ------------------------------------------------------------------------------------------------------- beam
-
-
 def beam_order(
     tariff: Tariff,
     stopped: Stopped,
@@ -200,9 +197,6 @@ def _best_labels(held: Sets, judged: Doubles, width: int) -> Indices:
     firsts = ranked[np.append(True, np.diff(held[ranked]) != 0)]
     share = -(-width // len(SHARES_AHEAD))
     return np.asarray(firsts[np.argsort(judged[firsts], kind="stable")[:share]])
-
-
-# ------------------------------------------------------------------------------------------------------ exact
 
 
 def exact_order(

@@ -120,12 +120,11 @@ class Tariff:
     @cached_property
     def group_masks(self) -> tuple[int, ...]:
         """For each test, the tests whose purchase lowers its price; what was known has been bought by nobody."""
-        return tuple(
-            0
-            if group is None
-            else sum(1 << u for u, other in enumerate(self.groups) if other == group and u != t) & ~self.known
-            for t, group in enumerate(self.groups)
-        )
+        masks = {
+            group: sum(1 << t for t, own in enumerate(self.groups) if own == group) & ~self.known
+            for group in self.groups
+        }
+        return tuple(0 if own is None else masks[own] & ~(1 << t) for t, own in enumerate(self.groups))
 
     def price(self, test: int, held: int) -> float:
         """Of the next test, when the set `held` has been bought."""

@@ -133,12 +133,7 @@ def _log_regret(normal: Doubles) -> Doubles:
 def fit_trust(scores: Floats, full: Doubles, target: Ints, common: float) -> Doubles:
     """The trust of several sets: sharpness, slope, spread, stretch and the shifts, shape (n_sets, 4 + m).
 
-    Parameters
-    ----------
-    scores : array, shape (n_sets, n, m)
-        Unseen scores on each set.
-    full : array, shape (n, m)
-        Calibrated chances from all evidence, of the same patients, unseen too.
+    It is learnt from unseen scores, shape (n_sets, n, m), and calibrated chances from all evidence, unseen too, (n, m).
     """
     sharpness = np.exp(fit_sharpness(scores, target, common, PULL_SHARPNESS))
     chances = softmax(sharpness[:, None, None] * scores.astype(np.float64), axis=2)

@@ -13,7 +13,9 @@ import numpy as np
 
 from benchmarks.options import benchmark_parser
 from benchmarks.tables import Cell, Table, publish, run_description
-from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem, solve
+from multiform.engines import CpuEngine, solve
+from multiform.separators import Rows, Scaling
+from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
 from multiform.testing import exact_loss, loss_at_equal_work
 
 ALPHA = 0.5
@@ -31,15 +33,16 @@ def compare(path: Path, n_sweeps: int, q: int, starts: range) -> dict[str, Cell]
     m = len(classes)
     if X.size * m > LARGEST:
         return None
-    problem = TrainingProblem(X, target.astype(np.int32), m, X.mean(axis=0), np.maximum(X.std(axis=0), 1e-6))
+    rows = Rows(X, Scaling(X.mean(axis=0), np.maximum(X.std(axis=0), 1e-6)))
+    problem = TrainingProblem(rows, target.astype(np.int32), m)
     floor = len(X) * (m - 1) * ALPHA
     synchronous = replace(CpmSolver(1).literal(), synchronous=True, slack=SLACK)
     before, after = np.empty(len(starts)), np.empty(len(starts))
     for i, seed in enumerate(starts):
         batch = ModelBatch(q, ALPHA, np.ones((1, m), np.float32), np.zeros(1, np.float32), np.array([seed], np.uint64))
-        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
-        before[i] = exact_loss(problem, batch, literal.weights[0]) - floor
-        after[i] = loss_at_equal_work(problem, batch, synchronous, literal.looked) - floor
+        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), CpuEngine())
+        before[i] = exact_loss(problem, batch, literal.coefficients[0]) - floor
+        after[i] = loss_at_equal_work(problem, batch, synchronous, literal.counts["looked"]) - floor
     if max(before.mean(), after.mean()) <= AT_THE_FLOOR * floor:
         ratio, error, ends = 1.0, 0.0, "level"
     else:

@@ -26,15 +26,17 @@ def batch_fit(
     n_jobs: int,
 ) -> Any:
     """Train one model for each row of ``class_weight``, in one batch."""
-    from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem, solve
+    from multiform.engines import CpuEngine, solve
+    from multiform.separators import Rows, Scaling
+    from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem
 
     n_models, n_classes = class_weight.shape
-    center, scale = X.mean(axis=0), X.std(axis=0)
-    problem = TrainingProblem(X, y.astype(np.int32), n_classes, center, scale)
+    rows = Rows(X, Scaling(X.mean(axis=0), X.std(axis=0)))
+    problem = TrainingProblem(rows, y.astype(np.int32), n_classes)
     noise = np.zeros(n_models, dtype=np.float32)
     batch = ModelBatch(q, 0.5, class_weight, noise, np.zeros(n_models, dtype=np.uint64))
     method = AdamSolver(n_passes, revisit=1.0) if solver == "adam" else CpmSolver(n_passes)
-    return solve(problem, batch, method, n_jobs=n_jobs)
+    return solve(problem, batch, method, CpuEngine(n_threads=n_jobs))
 
 
 def batch_and_single_fits(

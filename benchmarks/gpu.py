@@ -35,22 +35,28 @@ class Fashion:
 
     def __init__(self, data_dir: Path | None, keep_zeros: bool) -> None:
         from multiform.datasets import load_fashion_mnist
-        from multiform.inputs import prepare
+        from multiform.engines.cuda import CudaEngine
+        from multiform.engines.cuda.device import open_device
+        from multiform.inputs import choose_scaling
         from multiform.solvers import TrainingProblem
 
         self.X, y, self.X_test, self.y_test = load_fashion_mnist(data_dir)
         self.y = y.astype(np.int32)
-        data = prepare(self.X, "common", None, None, keep_zeros=keep_zeros)
-        self.problem = TrainingProblem(data.rows, self.y, 10, data.read_center, data.read_scale, "cuda")
-        self.problem.device_rows  # noqa: B018, uploads
+        self.scaling = choose_scaling(self.X, "common", None, None, keep_zeros)
+        self.problem = TrainingProblem(self.scaling.read(self.X), self.y, 10)
+        self.device = open_device("cuda")
+        self.engine = CudaEngine(self.device)
 
-    def accuracy(self, weights: Array) -> float:
-        from multiform.solvers import member_values, with_noise_row
+    @property
+    def on_device(self) -> tuple[Any, Any, Any]:
+        return self.problem, self.engine, self.device
 
-        problem = self.problem
-        f = member_values(
-            self.X_test, with_noise_row(weights, NOISE), problem.center, problem.scale, device=problem.device
-        )
+    def accuracy(self, coefficients: Array) -> float:
+        from multiform.engines.cuda import CudaEngine
+        from multiform.separators import Separators, noise_energy
+
+        separators = Separators(coefficients, self.scaling, 10, noise=noise_energy(coefficients, NOISE))
+        f = separators.values(self.X_test, CudaEngine(self.device))
         return 100 * float(np.mean(f.argmin(axis=1) == self.y_test))
 
 
@@ -64,22 +70,23 @@ def batch_of(n_models: int, class_weight: Array | None = None, seed: int = 0) ->
     return ModelBatch(COMPONENTS, 0.5, weights, np.full(len(weights), NOISE, np.float32), seeds)
 
 
-def training_seconds(problem: Any, batch: Any, solver: Any, repeats: int) -> tuple[float, Any]:
+def training_seconds(
+    problem: Any, engine: Any, device: Any, batch: Any, solver: Any, repeats: int
+) -> tuple[float, Any]:
     """Median device time from the first launch to the last pass, and the last state."""
     times = []
     for _ in range(repeats + 1):
-        state = solver.begin(problem, batch, 1)
-        times.append(problem.device_rows.device.seconds(lambda state=state: state.advance(solver.n_passes, 1e9)))
+        state = engine.begin(problem, batch, solver)
+        times.append(device.seconds(lambda state=state: state.advance(solver.n_passes, 1e9)))
     return statistics.median(times[1:]), state
 
 
 def to_accuracy(fashion: Fashion, batch: Any, solver: Any, goal: float) -> tuple[float | None, int | None, float]:
     """Device time and passes until the first member reaches the goal, and the best accuracy it has had."""
-    device = fashion.problem.device_rows.device
-    state, spent, best, reached = solver.begin(fashion.problem, batch, 1), 0.0, 0.0, None
+    state, spent, best, reached = fashion.engine.begin(fashion.problem, batch, solver), 0.0, 0.0, None
     for passes in range(1, solver.n_passes + 1):
-        spent += device.seconds(lambda passes=passes: state.advance(passes, 1e9))
-        accuracy = fashion.accuracy(state.weights[0])
+        spent += fashion.device.seconds(lambda passes=passes: state.advance(passes, 1e9))
+        accuracy = fashion.accuracy(state.coefficients[0])
         best = max(best, accuracy)
         if reached is None and accuracy >= goal:
             reached = (spent, passes)
@@ -93,21 +100,21 @@ def engine_table(adam: Fashion, cpm: Fashion, repeats: int) -> Table:
     goal = 100 * paper.TEST_ACCURACY
     table = Table("The engine on the GPU", ["what", "seconds", "test %", "note"], {"seconds": ".4f", "test %": ".2f"})
     one_pass = AdamSolver(PASSES)
-    one, state = training_seconds(adam.problem, batch_of(1), one_pass, repeats)
-    accuracy = adam.accuracy(state.weights[0])
+    one, state = training_seconds(*adam.on_device, batch_of(1), one_pass, repeats)
+    accuracy = adam.accuracy(state.coefficients[0])
     table.append({"what": "Adam, one model", "seconds": one, "test %": accuracy, "note": f"{PASSES} passes"})
     short = AdamSolver(3)
-    quick, state = training_seconds(adam.problem, batch_of(1), short, repeats)
-    accuracy = adam.accuracy(state.weights[0])
+    quick, state = training_seconds(*adam.on_device, batch_of(1), short, repeats)
+    accuracy = adam.accuracy(state.coefficients[0])
     table.append({"what": "Adam, one model, short", "seconds": quick, "test %": accuracy, "note": "3 passes"})
     for n_models in (10, 100):
-        many, state = training_seconds(adam.problem, batch_of(n_models), one_pass, repeats)
-        mean = float(np.mean([adam.accuracy(weights) for weights in state.weights[:10]]))
+        many, state = training_seconds(*adam.on_device, batch_of(n_models), one_pass, repeats)
+        mean = float(np.mean([adam.accuracy(one) for one in state.coefficients[:10]]))
         note = f"{many / one:.1f} times one; mean of the first 10"
         table.append({"what": f"Adam, {n_models} models of a batch", "seconds": many, "test %": mean, "note": note})
-    loyal, state = training_seconds(adam.problem, batch_of(21, loyalty_weights(10)), one_pass, repeats)
+    loyal, state = training_seconds(*adam.on_device, batch_of(21, loyalty_weights(10)), one_pass, repeats)
     row = {"what": "Adam, the loyalty machine's 21 models", "seconds": loyal, "note": f"{PASSES} passes each"}
-    table.append(row | {"test %": adam.accuracy(state.weights[0])})
+    table.append(row | {"test %": adam.accuracy(state.coefficients[0])})
     for which, changes in CPM_SETTINGS.items():
         solver = replace(CpmSolver(SWEEPS), **changes)
         to_accuracy(cpm, batch_of(1), solver, goal)  # compiles
@@ -118,20 +125,24 @@ def engine_table(adam: Fashion, cpm: Fashion, repeats: int) -> Table:
         sweeps = "/".join(str(run[1] or "-") for run in runs)
         table.append(row | {"note": f"after {sweeps} sweeps with {SEEDS} seeds; best of {SWEEPS} sweeps shown"})
     solver = CpmSolver(LOYALTY_SWEEPS)
-    loyal, state = training_seconds(cpm.problem, batch_of(21, loyalty_weights(10)), solver, repeats)
+    loyal, state = training_seconds(*cpm.on_device, batch_of(21, loyalty_weights(10)), solver, repeats)
     row = {"what": "CPM, the loyalty machine's 21 models", "seconds": loyal, "note": f"{LOYALTY_SWEEPS} sweeps"}
-    table.append(row | {"test %": cpm.accuracy(state.weights[0])})
+    table.append(row | {"test %": cpm.accuracy(state.coefficients[0])})
     return table
 
 
 def subsets_table(repeats: int) -> Table:
     """All evidence subsets of heart disease, with the loyalty machine's three models each."""
     from multiform.datasets import load_heart_disease
+    from multiform.engines.cuda import CudaEngine
+    from multiform.engines.cuda.device import open_device
+    from multiform.separators import Rows, Scaling
     from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem
 
     data = load_heart_disease()
     X = np.nan_to_num(data.data).astype(np.float32)
-    problem = TrainingProblem(X, data.target.astype(np.int32), 2, X.mean(axis=0), X.std(axis=0), "cuda")
+    problem = TrainingProblem(Rows(X, Scaling(X.mean(axis=0), X.std(axis=0))), data.target.astype(np.int32), 2)
+    device = open_device("cuda")
     tests = np.arange(1, 2**13)
     columns = [np.flatnonzero(one >> np.arange(13) & 1).astype(np.int32) for one in tests]
     weights = np.array([[1, 1], [0.05, 1], [1, 0.05]], dtype=np.float32)
@@ -146,11 +157,11 @@ def subsets_table(repeats: int) -> Table:
     solver = AdamSolver(70, 64)
 
     def whole() -> Any:
-        state = solver.begin(problem, batch, 1)
+        state = CudaEngine(device).begin(problem, batch, solver)
         state.advance(solver.n_passes, 1e9)
-        return state.weights
+        return state.coefficients
 
-    device_time, _ = training_seconds(problem, batch, solver, repeats)
+    device_time, _ = training_seconds(problem, CudaEngine(device), device, batch, solver, repeats)
     table = Table("8,191 evidence subsets of heart disease, three models each", ["what", "seconds"], {"seconds": ".3f"})
     table.append({"what": "on the device, one launch", "seconds": device_time})
     table.append({"what": "as seen: starts drawn, trained, models fetched", "seconds": median_seconds(whole, repeats)})
@@ -248,7 +259,7 @@ def ceilings_table(fashion: Fashion, repeats: int) -> Table:
 
     from multiform.solvers import AdamSolver
 
-    device = fashion.problem.device_rows.device
+    device = fashion.device
     size = 8192
     a, b = (cupy.random.default_rng(0).standard_normal((size, size), dtype=cupy.float32) for _ in range(2))
     out = cupy.empty((size, size), cupy.float32)
@@ -261,9 +272,11 @@ def ceilings_table(fashion: Fashion, repeats: int) -> Table:
     table.append({"what": "copy, TB/s (read and written)", "rate": bytes_ / 1e12})
     solver = replace(AdamSolver(2), revisit=1.0)
     for n_models in (1, 100):
-        spent, state = training_seconds(fashion.problem, batch_of(n_models), solver, repeats)
-        work = 4 * state.visits * 180 * 785  # residuals and gradient, as if every sample had a slope for every class
-        steps = state.visits / 256
+        spent, state = training_seconds(*fashion.on_device, batch_of(n_models), solver, repeats)
+        work = (
+            4 * state.counts["visits"] * 180 * 785
+        )  # residuals and gradient, as if every sample had a slope for every class
+        steps = state.counts["visits"] / 256
         moved = steps * 180 * 785 * 4 * 6  # weights and moments, read and written
         name = f"Adam, {n_models} models, every sample"
         table.append({"what": f"{name}: products, TFLOP/s", "rate": work / spent / 1e12, "share": work / spent / flops})
@@ -277,7 +290,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data", type=Path, help="folder of the IDX files (default: see load_fashion_mnist)")
     parser.add_argument("--repeats", type=int, default=5, help="runs whose median is told")
     options = parser.parse_args(argv)
-    from multiform.solvers.cuda import cuda_is_there
+    from multiform.engines.cuda import cuda_is_there
 
     if not cuda_is_there():
         raise SystemExit('python -m benchmarks gpu needs an NVIDIA GPU and CuPy: pip install "multiform[gpu]".')

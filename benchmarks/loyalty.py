@@ -153,9 +153,8 @@ def fits_for_all_models(parameters: dict[str, Any], data: Path | None, n_jobs: i
     Without the cross-fitting, which is of the same kind for every classifier, and measured as "fit s" elsewhere.
     """
     from multiform import QMSClassifier
-    from multiform.labels import check_training_data
-    from multiform.loyalty._alterations import Alterations
-    from multiform.loyalty._quadratic import QuadraticTrainer
+    from multiform.inputs import check_training_data
+    from multiform.loyalty import Alterations, quadratic_committees
 
     X, y, _, _ = load(data, quick, raw=True)
     qms = QMSClassifier(n_jobs=n_jobs, random_state=seed, **parameters)
@@ -163,8 +162,7 @@ def fits_for_all_models(parameters: dict[str, Any], data: Path | None, n_jobs: i
     def all_models() -> Any:
         checked, target, classes, weight = check_training_data(LoyaltyClassifier(), X, y, None)
         alterations = Alterations.of(0.05, 20.0, len(classes))
-        trainer = QuadraticTrainer(qms, checked, target, classes, weight, alterations, "auto")
-        return next(trainer.committees([None]))
+        return next(quadratic_committees(qms, checked, target, classes, weight, alterations, "auto", [None]))
 
     with threads(n_jobs):
         medians = interleaved({"one": lambda: qms.fit(X, y), "all": all_models}, repeats=5)

@@ -4,10 +4,14 @@ A busy machine is no failure, so there are no deadlines. `make test` tries the s
 commit passes everywhere or nowhere; `make test-all` looks for new ones.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import settings
 from sklearn.datasets import load_digits, make_blobs
+
+from multiform.engines import CpuEngine
 
 settings.register_profile("same", deadline=None, max_examples=20, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=100)
@@ -23,7 +27,7 @@ def pytest_configure(config):
 def every_thread_works():
     """Also on small problems, which would do without: what threads must not change is tested on those."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("multiform.runtime.WORTH_A_THREAD", 1)
+        patch.setattr("multiform.engines.CpuEngine", partial(CpuEngine, worth_a_thread=1))
         yield
 
 

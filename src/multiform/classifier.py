@@ -2,48 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
+from multiform._typing import Array, Bools, Floats, Indices
 from multiform.calibration import fit_temperature, log_scores
 from multiform.compat import CallbackSupportMixin
-from multiform.defaults import FEW_SAMPLES, auto_batch_size, auto_components, auto_passes
-from multiform.evaluation import member_values_in_user_units
-from multiform.holdout import Mask, all_but, masked_weights, training_masks, unseen_temperature, validation_split
-from multiform.inputs import TrainingInput, check_input, prepare, read_with
-from multiform.labels import check_training_data, class_weights_of, of_mean_one
+from multiform.defaults import batch_size_for, components_for, solver_for
+from multiform.fitting import drawn_seed, nothing_half_fitted
+from multiform.holdout import all_but, masked_weights, training_masks, unseen_temperature, validation_split
+from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one
 from multiform.monitor import Monitor, Validation
 from multiform.prediction import MemberFunctionMixin
-from multiform.runtime import effective_threads, single_threaded_blas
-from multiform.solvers import (
-    AdamSolver,
-    CpmSolver,
-    ModelBatch,
-    Solver,
-    TrainingProblem,
-    TrainingState,
-    from_user_units,
-    member_values,
-    merge,
-    solve,
-    to_user_units,
-    with_noise_row,
+from multiform.separators import Scaling, Separators, noise_energy
+from multiform.solvers import AdamSolver, CpmSolver
+from multiform.state import (
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+    require_positive,
+    require_whole,
 )
+from multiform.training import Member, Trained, Trainer
 
-__all__ = ["QMSClassifier"]
+__all__ = ["QMSClassifier", "fitted_classifier"]
 
-Array = npt.NDArray[Any]
-Doubles = npt.NDArray[np.float64]
+# What a model file holds of every fitted model, and of some.
+FITTED = ("classes_", "components_", "offsets_", "n_components_", "temperature_", "n_iter_", "n_features_in_")
+SOMETIMES_FITTED = ("feature_names_in_", "loss_curve_", "validation_scores_", "best_validation_score_")
 
 
 def _uses_adam(model: QMSClassifier) -> bool:
@@ -57,30 +52,27 @@ def _uses_adam(model: QMSClassifier) -> bool:
 class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Quadratic multiform separation.
 
-    One member function per class, ``f_k(x) = ||A_k x - b_k||^2``; a sample belongs to the class whose member
-    function is
-    smallest. The separators minimise the ratio loss ``sum over x, j != y of max(alpha, f_y(x) / f_j(x))``.
+    One member function per class, ``f_k(x) = ||A_k x - b_k||^2``; a sample belongs to the class whose member function
+    is smallest. The separators minimise the ratio loss ``sum over x, j != y of max(alpha, f_y(x) / f_j(x))``.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features (``p
-        + 1`` rows
-        are all that a nonnegative quadratic needs) or the model would pass 40 million coefficients.
+        q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features
+        (``p + 1`` rows are all that a nonnegative quadratic needs) or the model would pass 40 million coefficients.
     n_models : int, default=1
         Models trained beside each other from different seeds and merged into one, whose member functions are the means
         of theirs: ``n_models * q`` rows. Steadier and a little more accurate, for so many times the work.
     alpha : float in [0, 1), default=0.5
         A pair with ``f_y / f_j`` below alpha is separated well enough and left alone.
     noise : float, default=0.35
-        Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit
-        is the
-        standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1; `QMSClassifierCV` chooses.
+        Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
+        the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1; `QMSClassifierCV`
+        chooses.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
         "adam": minibatch gradient, the fastest. "cpm": the coordinate perturbation method of the paper,
-        row-synchronous, so
-        that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after the other over
-        all samples.
+        row-synchronous, so that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after
+        the other over all samples.
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 5 passes, and more on small data,
         so that Adam takes at least 350 steps; 10 sweeps over all samples, 14 where a sweep takes a part of many.
@@ -94,20 +86,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         one-hot), else "standard". `components_` and `offsets_` are in the user's units whatever this is.
     class_weight : dict, "balanced" or None, default=None
     early_stopping : bool, default=False
-        Stop when the accuracy on held-out samples has not improved by `tol` for `n_iter_no_change` passes, and
-        keep the best
-        model. The held-out samples are `X_val`, `y_val` of `fit`, or a part of the training data.
+        Stop when the accuracy on held-out samples has not improved by `tol` for `n_iter_no_change` passes, and keep the
+        best model. The held-out samples are `X_val`, `y_val` of `fit`, or a part of the training data.
     validation_fraction : float in (0, 1), default=0.1
     n_iter_no_change : int, default=3
     tol : float, default=1e-4
-        CPM without `early_stopping` ends as well when `n_iter_no_change` sweeps have lowered its loss by no more
-        than this
-        share of it. Adam follows its schedule to the end.
+        CPM without `early_stopping` ends as well when `n_iter_no_change` sweeps have lowered its loss by no more than
+        this share of it. Adam follows its schedule to the end.
     calibrate : bool, default=True
-        Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where
-        there are
-        any, 2,000 held-out samples when there are at least 20,000, else the left-out part of one model (four below 400
-        samples) trained beside this one. False leaves the temperature at 1.
+        Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where there
+        are any, 2,000 held-out samples when there are at least 20,000, else the left-out part of one model (four below
+        400 samples) trained beside this one. False leaves the temperature at 1.
     warm_start : bool, default=False
         Start from the separators of the last fit.
     n_jobs : int or None, default=None
@@ -123,9 +112,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     ----------
     classes_ : ndarray of shape (m,)
     components_ : ndarray of shape (m, q, p)
-        ``A_k``, in the user's units. With noise there is one row more than was trained: ``A_k`` is 0 there, and
-        the offset
-        is what the noise adds to ``f_k``.
+        ``A_k``, in the user's units. With noise there is one row more than was trained: ``A_k`` is 0 there, and the
+        square of the offset is what the noise adds to ``f_k``.
     offsets_ : ndarray of shape (m, q)
         ``b_k``, in the user's units.
     n_components_ : int
@@ -241,7 +229,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         X_val, y_val : array-like, default=None
             Held-out samples for `early_stopping`.
         """
-        with self._nothing_half_fitted():
+        with nothing_half_fitted(self):
             self._fit(X, y, sample_weight, X_val, y_val)
         return self
 
@@ -256,63 +244,54 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 "X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out."
             )
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
-        random = check_random_state(self.random_state)
-        seed = int(random.randint(np.iinfo(np.int32).max))
+        seed = drawn_seed(self.random_state)
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
         held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val)
-        data = prepare(X, self.scaling, weight, self.n_jobs, keep_zeros=self.solver != "adam")
-        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale, self.device)
-        n_train = len(target) - (0 if held_out is None else len(held_out))
-        n_components = self._n_components(n_train, X.shape[1], len(classes))
         if held_out is not None:
-            masks: list[Mask | None] = [all_but(len(target), held_out)]
+            masks: list[Bools | None] = [all_but(len(target), held_out)]
         else:
             masks = training_masks(X, target, seed) if self.calibrate and validation is None else [None]
-        sample_weights = masked_weights(masks, weight)
-        start = self._start(classes, n_components, data)
-        n_models, n_members = self.n_models, self.n_models * len(masks)
-        batch = ModelBatch(
-            n_components=n_components,
-            alpha=float(self.alpha),
-            class_weight=np.repeat(of_mean_one(class_weights, weight)[None, :], n_members, axis=0),
-            noise=np.full(n_members, self.noise, dtype=np.float32),
-            seed=np.tile(np.arange(seed, seed + n_models, dtype=np.uint64), len(masks)),
-            sample_weight=None if sample_weights is None else np.repeat(sample_weights, n_models, axis=0),
-            start=None if start is None else start * len(masks),
-        )
-
-        def merged(state: TrainingState, which: int = 0) -> npt.NDArray[np.float32]:
-            """The model itself, or one of those that calibrate it."""
-            return merge(problem, state.weights[which * n_models : (which + 1) * n_models], self.noise)
-
-        def fitted_now(state: TrainingState) -> dict[str, Any]:
-            fitted = self._fitted_attributes(merged(state), data, classes)
-            return fitted | {"temperature_": 1.0, "n_iter_": state.passes, "n_features_in_": self.n_features_in_}
-
-        def correct(state: TrainingState) -> npt.NDArray[np.bool_]:
-            assert validation is not None
-            return np.asarray(self._values(validation.X, merged(state), data).argmin(axis=1) == validation.target)
-
+        n_train = len(target) - (0 if held_out is None else len(held_out))
+        n_components = self._n_components(n_train, X.shape[1], len(classes))
         solver = self._solver(n_train, n_components)
-        monitor = Monitor(self, solver.n_passes, validation, correct, merged, fitted_now)
-        state = solve(problem, batch, solver, n_jobs=self.n_jobs, after_pass=monitor if monitor.needed else None)
+        with self._trainer(X, target, classes, weight, self.scaling, keep_zeros=self.solver != "adam") as trainer:
+            starts = self._starts(classes, n_components, trainer.scaling)
+            members = [
+                Member(seed + number, self.noise, of_mean_one(class_weights, weight), sample_weight, None, start)
+                for sample_weight in masked_weights(masks, weight)
+                for number, start in enumerate(starts)
+            ]
 
-        weights = merged(state) if monitor.best is None else monitor.best
-        fitted = self._fitted_attributes(weights, data, classes)
-        fitted.update(n_iter_=state.passes, loss_curve_=state.losses[0])
-        if not self.calibrate:
-            fitted["temperature_"] = 1.0
-        elif validation is not None:
-            scores = log_scores(self._values(validation.X, weights, data))
-            fitted["temperature_"] = fit_temperature(scores, validation.target)
-        else:
-            models = [weights if i == 0 else merged(state, i) for i in range(len(masks))]
-            separators = [with_noise_row(model, self.noise) for model in models]
-            fitted["temperature_"] = unseen_temperature(problem, separators, masks, weight, self.n_jobs)
+            def model(trained: Trained, which: int = 0) -> Separators:
+                """The model itself, or one of those that calibrate it."""
+                return trained.merged(range(which * self.n_models, (which + 1) * self.n_models))
+
+            def fitted_now(trained: Trained) -> dict[str, Any]:
+                fitted = self._fitted_attributes(model(trained), classes)
+                return fitted | {"temperature_": 1.0, "n_iter_": trained.passes, "n_features_in_": self.n_features_in_}
+
+            def correct(trained: Trained) -> Bools:
+                assert validation is not None
+                return np.asarray(trainer.values_of(model(trained), validation.X).argmin(axis=1) == validation.target)
+
+            monitor = Monitor(self, solver.n_passes, validation, correct, model, fitted_now)
+            watch = monitor if monitor.needed else None
+            trained = trainer.train(members, solver, n_components, after_pass=watch)
+            separators = model(trained) if monitor.best is None else monitor.best
+            if not self.calibrate:
+                temperature = 1.0
+            elif validation is not None:
+                scores = log_scores(trainer.values_of(separators, validation.X))
+                temperature = fit_temperature(scores, validation.target)
+            else:
+                models = [separators, *(model(trained, which) for which in range(1, len(masks)))]
+                temperature = unseen_temperature(trainer, models, masks)
+        fitted = self._fitted_attributes(separators, classes)
+        fitted.update(n_iter_=trained.passes, loss_curve_=trained.losses[0], temperature_=temperature)
         if self.early_stopping:
             fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
-        self.__dict__.update(fitted)
-        self.__dict__.pop("_moments", None)
+        vars(self).update(fitted)
+        vars(self).pop("_moments", None)
         monitor.close(fitted | {"n_features_in_": self.n_features_in_})
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]
@@ -331,7 +310,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             All classes that will ever come; needed on the first call.
         sample_weight : array-like of shape (n,), default=None
         """
-        with self._nothing_half_fitted():
+        with nothing_half_fitted(self):
             self._partial_fit(X, y, classes, sample_weight)
         return self
 
@@ -348,68 +327,47 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         known = np.unique(classes) if first_call else self.classes_
         X, target, known, weight = check_training_data(self, X, y, sample_weight, classes=known, reset=first_call)
         n = len(target)
-        random = check_random_state(self.random_state)
-        seed = int(random.randint(np.iinfo(np.int32).max)) + getattr(self, "n_iter_", 0)
-        start = None
-        if first_call:
-            data = prepare(X, self.scaling, weight, self.n_jobs)
-            n_components = self._n_components(n, X.shape[1], len(known))
-        else:
-            data = read_with(X, self._center, self._scale)
-            n_components = self.n_components_
-            start = [self._trained_rows(data)]
-        problem = TrainingProblem(data.rows, target, len(known), data.read_center, data.read_scale, self.device)
-        # A constant rate, lower than the peak of the schedule of `fit`.
-        solver = AdamSolver(1, self._batch_size(n), learning_rate=0.3 * self.learning_rate, revisit=1.0, final_rate=1.0)
-        state: Any = None
+        seed = drawn_seed(self.random_state) + getattr(self, "n_iter_", 0)
+        class_weights = of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)
+        n_components = self._n_components(n, X.shape[1], len(known)) if first_call else self.n_components_
+        start = None if first_call else self._trained_rows(self._scaling)
         moments = getattr(self, "_moments", None)
+        # A constant rate, lower than the peak of the schedule of `fit`.
+        batch_size, rate = batch_size_for(self.batch_size, n), 0.3 * self.learning_rate
+        solver = AdamSolver(1, batch_size, learning_rate=rate, revisit=1.0, final_rate=1.0)
+        # Test-then-train; the first call trains on the first four fifths, tests on the last one, and goes on with it.
         tested = slice(n - n // 5, n) if first_call else slice(0, n)
         parts = [slice(0, tested.start), tested] if first_call else [tested]
         temperature = 1.0 if first_call else self.temperature_
-        for part in parts:
-            if part.start == part.stop:
-                continue
-            if part == tested and start is not None and self.calibrate:
-                temperature = self._tested_temperature(problem, start[0], tested, weight, temperature, first_call)
-            mask = np.zeros(n, dtype=np.float32)
-            mask[part] = 1 if weight is None else weight[part]
-            batch = ModelBatch(
-                n_components,
-                float(self.alpha),
-                of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)[None, :],
-                np.full(1, self.noise, dtype=np.float32),
-                np.full(1, seed, dtype=np.uint64),
-                sample_weight=mask,
-                start=start,
-            )
-            with single_threaded_blas():
-                state = solver.begin(problem, batch, effective_threads(self.n_jobs), moments)
-                while state.passes < 1:
-                    state.advance(1, 0.2)
-            start, moments = state.weights, state.moments
-        fitted = self._fitted_attributes(state.weights[0], data, known)
+        whole = np.ones(n) if weight is None else weight
+        scaling = self.scaling if first_call else self._scaling
+        separators: Separators | None = None
+        with self._trainer(X, target, known, weight, scaling) as trainer:
+            if start is not None:
+                noise = noise_energy(start, self.noise)
+                separators = Separators(start, trainer.scaling, len(known), noise=noise)
+            for part in parts:
+                if part.start == part.stop:
+                    continue
+                if part == tested and separators is not None and self.calibrate:
+                    scores = log_scores(trainer.values(separators, tested))
+                    here = fit_temperature(scores, target[tested], None if weight is None else weight[tested])
+                    log_mean = 0.7 * np.log(temperature) + 0.3 * np.log(here)
+                    temperature = here if first_call else float(np.exp(log_mean))
+                mask = np.zeros(n, dtype=np.float32)
+                mask[part] = whole[part]
+                member = Member(seed, self.noise, class_weights, mask, None, start)
+                trained = trainer.train([member], solver, n_components, moments=moments)
+                start, moments, separators = trained.coefficients[0], trained.moments, trained.separators()
+        assert separators is not None
+        fitted = self._fitted_attributes(separators, known)
         fitted.update(
             n_iter_=getattr(self, "n_iter_", 0) + 1,
-            loss_curve_=[*getattr(self, "loss_curve_", []), *state.losses[0]],
+            loss_curve_=[*getattr(self, "loss_curve_", []), *trained.losses[0]],
             temperature_=temperature,
             _moments=moments,
         )
-        self.__dict__.update(fitted)
-
-    def _tested_temperature(
-        self,
-        problem: TrainingProblem,
-        weights: Array,
-        tested: slice,
-        weight: Array | None,
-        temperature: float,
-        first_call: bool,
-    ) -> float:
-        """Test-then-train: the temperature on samples that the weights have not seen, averaged over calls."""
-        separators = with_noise_row(weights, self.noise)
-        f = member_values(problem.X[tested], separators, problem.center, problem.scale, n_jobs=self.n_jobs)
-        here = fit_temperature(log_scores(f), problem.target[tested], None if weight is None else weight[tested])
-        return here if first_call else float(np.exp(0.7 * np.log(temperature) + 0.3 * np.log(here)))
+        vars(self).update(fitted)
 
     @classmethod
     def from_separators(
@@ -457,19 +415,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         if not temperature > 0:
             raise ValueError(f"temperature must be greater than 0; got {temperature}.")
         model = cls(n_components=A.shape[1])
-        width = A.shape[2]
-        model.__dict__.update(
+        vars(model).update(
             classes_=names,
             components_=A,
             offsets_=b,
             n_components_=A.shape[1],
-            _n_trained=A.shape[1],
             temperature_=float(temperature),
-            n_features_in_=width,
+            n_features_in_=A.shape[2],
             n_iter_=0,
             loss_curve_=[],
-            _center=np.zeros(width),
-            _scale=np.ones(width),
+            _n_trained=A.shape[1],
+            _scaling=Scaling.identity(A.shape[2]),
         )
         if feature_names is not None:
             model.feature_names_in_ = np.asarray(feature_names, dtype=object)
@@ -477,41 +433,35 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
 
     # ------------------------------------------------------------------------------------- the parts of a fit
 
-    @contextmanager
-    def _nothing_half_fitted(self) -> Iterator[None]:
-        """A fit that fails leaves the estimator as it was."""
-        before = {name: value for name, value in vars(self).items() if name.endswith("_")}
-        try:
-            yield
-        except BaseException:
-            for name in [name for name in vars(self) if name.endswith("_")]:
-                delattr(self, name)
-            self.__dict__.update(before)
-            raise
+    def _trainer(
+        self,
+        X: Any,
+        target: Any,
+        classes: Array,
+        weight: Array | None,
+        scaling: str | Scaling,
+        keep_zeros: bool = False,
+    ) -> Trainer:
+        return Trainer(
+            X,
+            target,
+            len(classes),
+            weight,
+            scaling=scaling,
+            alpha=self.alpha,
+            n_jobs=self.n_jobs,
+            device=self.device,
+            keep_zeros=keep_zeros,
+        )
 
     def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
-        if self.n_components == "auto":
-            if self.warm_start and hasattr(self, "components_"):
-                return int(self.n_components_)
-            return auto_components(n, n_features, n_classes)
-        return int(self.n_components)
+        if self.n_components == "auto" and self.warm_start and hasattr(self, "components_"):
+            return int(self.n_components_)
+        return components_for(self.n_components, n, n_features, n_classes)
 
-    def _batch_size(self, n: int) -> int:
-        return auto_batch_size(n) if self.batch_size == "auto" else int(self.batch_size)
-
-    def _solver(self, n: int, n_components: int) -> Solver:
-        batch_size = self._batch_size(n)
-        n_passes = auto_passes(n, batch_size, self.solver) if self.max_iter == "auto" else int(self.max_iter)
-        if self.solver == "adam":
-            # A pass that is one step visits everything: nothing is gained by leaving samples out.
-            revisit = 1.0 if n <= batch_size else 0.2
-            return AdamSolver(n_passes, batch_size, float(self.learning_rate), revisit=revisit)
-        solver = CpmSolver(n_passes)
-        # The departures from the paper's algorithm buy speed on large problems; small ones do without.
-        if self.solver == "cpm-literal" or n <= FEW_SAMPLES:
-            return solver.literal()
-        # With few rows between two exchanges, moving all classes at once oscillates.
-        return replace(solver, synchronous=n_components >= 8)
+    def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
+        asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        return solver_for(self.solver, n, n_components, **asked)  # type: ignore[arg-type]
 
     def _split(
         self,
@@ -523,7 +473,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         seed: int,
         X_val: Any,
         y_val: Any,
-    ) -> tuple[npt.NDArray[np.intp] | None, Validation | None]:
+    ) -> tuple[Indices | None, Validation | None]:
         """Samples that the model must not see, and the validation set, where there is one."""
         if X_val is not None:
             X_val, y_val = check_input(self, X_val, y_val)
@@ -537,46 +487,92 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         share = class_weights[target[held_out]] * (1 if weight is None else weight[held_out])
         return held_out, Validation(X[held_out], target[held_out], share)
 
-    def _start(self, classes: Array, n_components: int, data: TrainingInput) -> list[npt.NDArray[np.float32]] | None:
-        """Where each of the models starts: at the last fit, with `warm_start`."""
+    def _starts(self, classes: Array, n_components: int, scaling: Scaling) -> list[Floats | None]:
+        """Where each of the models starts: at the last fit, with `warm_start`; None: where its seed says."""
         if not (self.warm_start and hasattr(self, "components_")):
-            return None
+            return [None] * self.n_models
         if not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"warm_start of QMSClassifier needs the classes of the last fit, {self.classes_}; got {classes}."
             )
         before = (self._n_trained // self.n_components_, self.n_components_, self.components_.shape[2])
-        now = (self.n_models, n_components, len(data.center))
+        now = (self.n_models, n_components, len(scaling.center))
         if before != now:
             raise ValueError(
                 "warm_start of QMSClassifier needs the n_models, n_components and features of the last fit, "
                 f"{before}; got {now}."
             )
-        return [np.ascontiguousarray(part) for part in np.split(self._trained_rows(data), self.n_models, axis=1)]
+        return [np.ascontiguousarray(part) for part in np.split(self._trained_rows(scaling), self.n_models, axis=1)]
 
-    def _fitted_attributes(self, weights: Array, data: TrainingInput, classes: Array) -> dict[str, Any]:
-        components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
+    def _fitted_attributes(self, separators: Separators, classes: Array) -> dict[str, Any]:
+        components, offsets = separators.in_user_units()
+        n_trained = separators.coefficients.shape[1]
         return {
             "classes_": classes,
             "components_": components,
             "offsets_": offsets,
-            "n_components_": weights.shape[1] // self.n_models,
-            "_n_trained": weights.shape[1],
-            "_center": data.center,
-            "_scale": data.scale,
+            "n_components_": n_trained // self.n_models,
+            "_n_trained": n_trained,
+            "_scaling": separators.scaling,
         }
 
-    def _trained_rows(self, data: TrainingInput) -> npt.NDArray[np.float32]:
-        """The separators to go on from, without the constant row that the noise has added."""
+    def _trained_rows(self, scaling: Scaling) -> Floats:
+        """The coefficients to go on from, without the constant row that the noise has added."""
         q = self._n_trained
-        return from_user_units(self.components_[:, :q], self.offsets_[:, :q], data.center, data.scale)
-
-    def _values(self, X: Any, weights: Array, data: TrainingInput) -> Array:
-        """f of rows in the user's units, while training."""
-        components, offsets = to_user_units(with_noise_row(weights, self.noise), data.center, data.scale)
-        return member_values_in_user_units(X, components, offsets, data.center, data.scale, self.n_jobs, self.device)
+        return scaling.from_user_units(self.components_[:, :q], self.offsets_[:, :q])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, *SOMETIMES_FITTED])
+        if "components_" not in state:
+            return {}
+        state |= {"scaling": self._scaling.as_plain(), "n_trained": self._n_trained}
+        if hasattr(self, "_moments"):
+            state["moments"] = self._moments
+        return state
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """components_ (m, q, p), offsets_ (m, q), scaling (p,), Adam's moments (m, trained rows, p + 1)."""
+        name = type(self).__name__
+        require_names(state, name, [*FITTED, "scaling", "n_trained"], [*SOMETIMES_FITTED, "moments"])
+        m, p = require_classes(state["classes_"]), require_features(state)
+        components = require_array(state["components_"], (m, None, p), "f", "components_")
+        q = components.shape[1]
+        offsets = require_array(state["offsets_"], (m, q), "f", "offsets_")
+        scaling = Scaling.from_plain(state["scaling"], p)
+        require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
+        require(np.isfinite(components).all() and np.isfinite(offsets).all(), "a separator is not finite")
+        require_positive(state["temperature_"], "temperature_")
+        require_whole(state["n_iter_"], 0, "n_iter_")
+        for part in ("n_components_", "n_trained"):
+            require_whole(state[part], 1, part)
+        require(state["n_components_"] <= state["n_trained"] <= q, "n_components_ is wrong")
+        for part in ("loss_curve_", "validation_scores_"):
+            require_numbers(state.get(part, []), part)
+        require_numbers([state.get("best_validation_score_", 0.0)], "best_validation_score_")
+        require("moments" not in state or len(state["moments"]) == 1, "moments are of another number of models")
+        for first, second, steps in state.get("moments", []):
+            for moment in (first, second):
+                require_array(moment, (m, state["n_trained"], p + 1), "f", "moments")
+                require(moment.dtype == np.float32 and moment.flags.c_contiguous, "moments has the wrong type")
+            require_whole(steps, 0, "the number of steps")
+        vars(self).update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state})
+        self._scaling, self._n_trained = scaling, state["n_trained"]
+        if "moments" in state:
+            self._moments = state["moments"]
+
+
+def fitted_classifier(
+    parameters: dict[str, Any], separators: Separators, classes: Array, **fitted: Any
+) -> QMSClassifier:
+    """A classifier with these parameters, separators that were trained elsewhere, and further fitted attributes."""
+    model = QMSClassifier(**parameters)
+    figures = {"temperature_": 1.0, "n_features_in_": len(separators.scaling.center)}
+    vars(model).update(model._fitted_attributes(separators, classes), **figures, **fitted)
+    return model

@@ -6,36 +6,56 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from multiform._typing import Array, Doubles, Indices
 from multiform.calibration import fit_temperature, log_scores, probabilities
-from multiform.defaults import auto_batch_size, auto_components, auto_passes
+from multiform.defaults import components_for, solver_for
 from multiform.encodings import Encodings
-from multiform.inputs import check_input, content_folds, prepare, read_with
-from multiform.labels import check_training_data, class_weights_of, of_mean_one
-from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
+from multiform.engines import evaluate
+from multiform.fitting import drawn_seed, nothing_half_fitted
+from multiform.inputs import check_input, check_training_data, class_weights_of, content_folds, of_mean_one
+from multiform.separators import Scaling, Separators
+from multiform.state import (
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+    require_positive,
+    require_whole,
+)
+from multiform.training import Member, Trainer
 
 __all__ = ["QMSClassifierCV"]
 
-Array = npt.NDArray[Any]
-Doubles = npt.NDArray[np.float64]
+RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
+# What a model file holds of a fitted model under its own name.
+FITTED = (
+    "classes_",
+    "cv_results_",
+    "best_noise_",
+    "best_encoding_",
+    "oof_accuracy_",
+    "temperature_",
+    "n_iter_",
+    "n_features_in_",
+)
 
 
 class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Quadratic multiform separation for small tabular data: nothing to tune, an ensemble comes out.
 
-    Every noise level and encoding is trained on every fold, all in one batch over one matrix. Each setting is
-    judged on the
-    samples that its models did not see; a greedy selection (Caruana et al. 2004) then decides how much of each
-    goes into the
-    ensemble, and the models of all folds are kept. Nothing is refitted, so the estimates are of the very models
-    that predict.
+    Every noise level and encoding is trained on every fold, all in one batch over one matrix. Each setting is judged on
+    the samples that its models did not see; a greedy selection (Caruana et al. 2004) then decides how much of each goes
+    into the ensemble, and the models of all folds are kept. Nothing is refitted, so the estimates are of the very
+    models that predict.
 
     Parameters
     ----------
@@ -43,10 +63,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Levels of input noise to choose from; see `QMSClassifier`.
     encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
         "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
-        scikit-learn's
-        OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only "plain" for
-        sparse data
-        and for more than 500 columns.
+        scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
+        "plain" for sparse data and for more than 500 columns.
     cv : int, splitter or iterable, default=5
         A number means folds that balance the classes and never part equal rows.
     ensemble_size : int, default=10
@@ -67,6 +85,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     temperature_ : float
     n_iter_ : int
         Passes that every model made.
+    encodings_ : Encodings
+        How X becomes the columns that the models read.
+    separators_ : Separators
+        The member functions of all models of the ensemble, stacked.
+    factors_ : ndarray of shape (n_models,)
+        The share of each model: the score of a class is the sum over models of ``factor * -log f``.
     n_features_in_ : int
 
     Examples
@@ -136,59 +160,44 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
         """
+        with nothing_half_fitted(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         noise = np.unique(np.asarray(self.noise, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
             raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
-        random = np.random.default_rng(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        random = np.random.default_rng(drawn_seed(self.random_state))
         folds, n_folds = self._folds(X, target, random)
         encodings = Encodings(self.encodings).fit(X)
-        data = prepare(encodings.transform(X), "auto", weight, self.n_jobs)
-        problem = TrainingProblem(data.rows, target, len(classes), data.read_center, data.read_scale, self.device)
-
-        # A member for each setting and fold; the settings are encoding x noise.
-        settings = [(e, sigma) for e in range(len(encodings.names)) for sigma in noise]
-        members = [(e, sigma, fold) for e, sigma in settings for fold in range(n_folds)]
-        whole = np.ones(len(target)) if weight is None else weight
-        masks = np.stack([np.where(folds == fold, 0, whole) for fold in range(n_folds)]).astype(np.float32)
-        n = len(target)
-        batch_size = auto_batch_size(n) if self.batch_size == "auto" else int(self.batch_size)
-        n_passes = auto_passes(n, batch_size, "adam") if self.max_iter == "auto" else int(self.max_iter)
-        solver = AdamSolver(n_passes, batch_size, float(self.learning_rate), revisit=1.0 if n <= batch_size else 0.2)
+        n, m = len(target), len(classes)
+        whole = np.ones(n) if weight is None else weight
+        masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
         class_weights = of_mean_one(class_weights_of(self.class_weight, classes, target, weight), weight)
-        seeds = random.integers(0, 2**63, size=len(members), dtype=np.uint64)
-        weights: list[npt.NDArray[np.float32]] = [np.empty(0, dtype=np.float32)] * len(members)
-        for e in range(len(encodings.names)):
-            chosen = [i for i, member in enumerate(members) if member[0] == e]
-            columns = encodings.columns[e]
-            batch = ModelBatch(
-                n_components=auto_components(n, len(columns), len(classes))
-                if self.n_components == "auto"
-                else int(self.n_components),
-                alpha=float(self.alpha),
-                class_weight=np.repeat(class_weights[None, :], len(chosen), axis=0),
-                noise=np.array([members[i][1] for i in chosen], dtype=np.float32),
-                seed=seeds[chosen],
-                sample_weight=masks[[members[i][2] for i in chosen]],
-                columns=[columns] * len(chosen),
-            )
-            state = solve(problem, batch, solver, n_jobs=self.n_jobs)
-            for i, found in zip(chosen, state.weights, strict=True):
-                weights[i] = with_noise_row(found, members[i][1])
-
-        unseen = np.empty((len(settings), n, len(classes)))
-        for i, (e, _, fold) in enumerate(members):
-            held = np.flatnonzero(folds == fold)
-            f = member_values(
-                problem.X[held],
-                weights[i],
-                problem.center,
-                problem.scale,
-                encodings.columns[e],
-                self.n_jobs,
-                self.device,
-            )
-            unseen[i // n_folds, held] = log_scores(f)
+        solver = solver_for(
+            "adam", n, 0, max_iter=self.max_iter, batch_size=self.batch_size, learning_rate=self.learning_rate
+        )
+        # A member for each setting and fold; the settings are encoding x noise.
+        settings = [(e, float(sigma)) for e in range(len(encodings.names)) for sigma in noise]
+        seeds = iter(random.integers(0, 2**63, size=len(settings) * n_folds, dtype=np.uint64).tolist())
+        separators: list[Separators] = []
+        unseen = np.empty((len(settings), n, m))
+        encoded = encodings.transform(X)
+        with Trainer(
+            encoded, target, m, weight, scaling="auto", alpha=self.alpha, n_jobs=self.n_jobs, device=self.device
+        ) as trainer:
+            for columns in encodings.columns:
+                members = [
+                    Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
+                ]
+                trained = trainer.train(members, solver, components_for(self.n_components, n, len(columns), m))
+                separators += [trained.separators(member) for member in range(len(members))]
+            for fold in range(n_folds):
+                held = np.flatnonzero(folds == fold)
+                f = trainer.values(Separators.stack(separators[fold::n_folds]), held)
+                unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
         temperatures = [fit_temperature(scores, target, weight) for scores in unseen]
         log_chances = log_softmax(unseen / np.array(temperatures)[:, None, None], axis=2)
         shares = _greedy_shares(log_chances, target, whole, self.ensemble_size)
@@ -199,7 +208,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = solver.n_passes
         self.cv_results_ = {
             "encoding": [encodings.names[e] for e, _ in settings],
-            "noise": [float(sigma) for _, sigma in settings],
+            "noise": [sigma for _, sigma in settings],
             "log_loss": [_log_loss(scores, target, whole) for scores in log_chances],
             "accuracy": [float(np.average(scores.argmax(axis=1) == target, weights=weight)) for scores in log_chances],
             "temperature": temperatures,
@@ -208,19 +217,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
         self.oof_accuracy_ = float(np.average(together.argmax(axis=1) == target, weights=weight))
         self.temperature_ = fit_temperature(together, target, weight)
-        self._encodings, self._center, self._scale = encodings, data.center, data.scale
-        self._kept = [
-            _KeptSetting(
-                encodings.columns[e],
-                float(share) / (temperature * n_folds),
-                np.concatenate(weights[s * n_folds : (s + 1) * n_folds]),
-            )
-            for s, ((e, _), share, temperature) in enumerate(zip(settings, shares, temperatures, strict=True))
-            if share > 0
-        ]
-        return self
+        # The score of a class is the sum over all kept models of factor * -log f.
+        kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
+        factors = shares / (np.array(temperatures) * n_folds)
+        self.encodings_ = encodings
+        self.separators_ = Separators.stack([separators[member] for member in kept])
+        self.factors_ = np.array([factors[member // n_folds] for member in kept])
 
-    def _folds(self, X: Any, target: Array, random: np.random.Generator) -> tuple[npt.NDArray[np.intp], int]:
+    def _folds(self, X: Any, target: Array, random: np.random.Generator) -> tuple[Indices, int]:
         if isinstance(self.cv, Integral):
             n_folds = int(self.cv)
             folds = content_folds(X, target, n_folds, random)
@@ -245,16 +249,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = check_input(self, X)
-        data = read_with(self._encodings.transform(X), self._center, self._scale)
-        m = len(self.classes_)
-        scores = np.zeros((X.shape[0], m))
-        for kept in self._kept:
-            f = member_values(
-                data.rows, kept.weights, data.read_center, data.read_scale, kept.columns, self.n_jobs, self.device
-            )
-            scores += kept.factor * log_scores(f).reshape(X.shape[0], -1, m).sum(axis=1)
-        return scores
+        X = self.encodings_.transform(check_input(self, X))
+        f = evaluate(self.separators_, X, self.device, self.n_jobs, single=True)
+        scores = log_scores(f).reshape(len(f), len(self.factors_), -1)
+        return np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)))
 
     def predict(self, X: Any) -> Array:
         """The class that the ensemble finds likeliest."""
@@ -275,12 +273,44 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
+    # -------------------------------------------------------------------------------------------- model files
 
-class _KeptSetting:
-    """One setting of the ensemble: the separators of its folds, stacked as if they were classes."""
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, "feature_names_in_", "encodings_", "separators_", "factors_"])
+        if "classes_" not in state:
+            return {}
+        separators = self.separators_
+        return state | {
+            "encodings_": self.encodings_._get_state(),
+            "separators_": separators.as_plain(),
+            "scaling": separators.scaling.as_plain(),
+        }
 
-    def __init__(self, columns: npt.NDArray[np.int32], factor: float, weights: npt.NDArray[np.float32]) -> None:
-        self.columns, self.factor, self.weights = columns, factor, weights
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
+        name = type(self).__name__
+        require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], ["feature_names_in_"])
+        m, p = require_classes(state["classes_"]), require_features(state)
+        require_positive(state["temperature_"], "temperature_")
+        require_whole(state["n_iter_"], 0, "n_iter_")
+        require_numbers([state["best_noise_"], state["oof_accuracy_"]], "a figure of the fit")
+        require(isinstance(state["best_encoding_"], str), "best_encoding_ is not a name")
+        results = require_names(state["cv_results_"], "cv_results_", RESULTS)
+        n_settings = {len(column) for column in results.values() if isinstance(column, list)}
+        require(len(n_settings) == 1 and isinstance(results["encoding"], list), "cv_results_ is no table")
+        for column in RESULTS[1:]:
+            require_numbers(results[column], f"{column} of cv_results_")
+        scaling = Scaling.from_plain(state["scaling"])
+        encodings = Encodings("auto")
+        encodings._set_state(state["encodings_"])
+        width = len(scaling.center)
+        same = p <= width == encodings.transform(np.zeros((1, p))).shape[1]
+        require(same, "the encodings do not have the columns that the model reads")
+        separators = Separators.from_plain(state["separators_"], scaling, m)
+        factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
+        require((factors > 0).all() and np.isfinite(factors).all(), "a share is not a positive number")
+        vars(self).update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
+        self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:

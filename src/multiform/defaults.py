@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["FEW_SAMPLES", "auto_batch_size", "auto_components", "auto_passes"]
+from dataclasses import replace
+
+from multiform.solvers import AdamSolver, CpmSolver
+
+__all__ = ["auto_batch_size", "auto_components", "auto_passes", "batch_size_for", "components_for", "solver_for"]
 
 MOST_COEFFICIENTS = 40_000_000
 LEAST_STEPS = 350
-FEW_SAMPLES = 4_096  # up to which CPM is literal
+CPM_LITERAL_UP_TO = 4_096  # samples
 
 
 def auto_components(n_samples: int, n_features: int, n_classes: int) -> int:
@@ -33,6 +37,39 @@ def auto_passes(n_samples: int, batch_size: int, solver: str) -> int:
     (10, 14)
     """
     if solver != "adam":
-        return 14 if solver == "cpm" and n_samples > FEW_SAMPLES else 10
+        return 14 if solver == "cpm" and n_samples > CPM_LITERAL_UP_TO else 10
     steps_a_pass = max(1, -(-n_samples // batch_size))
     return max(5, -(-LEAST_STEPS // steps_a_pass))
+
+
+def components_for(n_components: int | str, n_samples: int, n_features: int, n_classes: int) -> int:
+    """q, as given or by `auto_components`."""
+    if isinstance(n_components, str):
+        return auto_components(n_samples, n_features, n_classes)
+    return int(n_components)
+
+
+def batch_size_for(batch_size: int | str, n_samples: int) -> int:
+    return auto_batch_size(n_samples) if isinstance(batch_size, str) else int(batch_size)
+
+
+def solver_for(
+    name: str,
+    n_samples: int,
+    n_components: int,
+    *,
+    max_iter: int | str = "auto",
+    batch_size: int | str = "auto",
+    learning_rate: float = 0.07,
+) -> AdamSolver | CpmSolver:
+    """The settings of a solver, from the parameters of an estimator."""
+    batch = batch_size_for(batch_size, n_samples)
+    n_passes = auto_passes(n_samples, batch, name) if isinstance(max_iter, str) else int(max_iter)
+    if name == "adam":
+        # A pass that is one step visits everything: nothing is gained by leaving samples out.
+        return AdamSolver(n_passes, batch, float(learning_rate), revisit=1.0 if n_samples <= batch else 0.2)
+    # The departures from the paper's algorithm buy speed on large problems; small ones do without.
+    if name == "cpm-literal" or n_samples <= CPM_LITERAL_UP_TO:
+        return CpmSolver(n_passes).literal()
+    # With few rows between two exchanges, moving all classes at once oscillates.
+    return replace(CpmSolver(n_passes), synchronous=n_components >= 8)

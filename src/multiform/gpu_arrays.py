@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multiform.solvers.placement import on_gpu
+from multiform.runtime import on_gpu
 
 __all__ = ["as_host", "check_gpu_rows", "named_classes", "on_gpu", "on_gpu_like"]
 
@@ -54,7 +54,7 @@ def on_gpu_like(array: npt.NDArray[Any], other: Any) -> Any:
 
 
 def _cupy_array(array: Any) -> Any:
-    from multiform.solvers.cuda.device import cupy_module
+    from multiform.engines.cuda.device import cupy_module
 
     cupy = cupy_module()
     if isinstance(array, (np.ndarray, cupy.ndarray)) or not hasattr(array, "__dlpack__"):

@@ -12,22 +12,22 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from multiform._typing import Array, Floats
 from multiform.runtime import effective_threads, single_threaded_blas
+from multiform.state import fitted_state, require, require_array, require_features, require_names, require_positive
 
 __all__ = ["ImagePatches"]
-
-Array = npt.NDArray[Any]
 
 N_SAMPLED = 50_000  # patches that the filters come from
 CHUNK = 4000  # patches at a time: few enough for the cache, enough to keep two threads out of each other's way
 CONTRAST = 0.3  # patches with less than this share of the pixels' usual spread count as flat
 RIDGE = 0.1  # of whitening, in units of a normalised patch's variance
+FITTED = ("image_shape_", "filters_", "contrast_", "n_features_in_")  # what a model file holds
 
 
 class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -131,7 +131,7 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.contrast_ = contrast
         return self
 
-    def transform(self, X: Any) -> npt.NDArray[np.float32]:
+    def transform(self, X: Any) -> Floats:
         """The columns of every image, float32 of shape (n, 2 * n_filters * grid**2)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="numeric", reset=False)
@@ -211,3 +211,19 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"pixels along a side, fewer than grid={self.grid}; lower patch_size, stride or grid."
             )
         return shape[0], shape[1], shape[2]
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, "feature_names_in_"])
+        return state if "filters_" in state else {}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """filters_ (patch_size² x channels, n_filters) for images that have the features' number of pixels."""
+        require_names(state, type(self).__name__, FITTED, ["feature_names_in_"])
+        shape = self._checked_shape(require_features(state))
+        require(state["image_shape_"] == shape, "image_shape_ is not what the parameters say")
+        filters = require_array(state["filters_"], (self.patch_size**2 * shape[2], self.n_filters), "f", "filters_")
+        require(filters.dtype == np.float32 and np.isfinite(filters).all(), "filters_ is not finite")
+        require_positive(state["contrast_"], "contrast_")
+        self.__dict__.update(state)

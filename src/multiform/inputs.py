@@ -1,39 +1,35 @@
-"""From the caller's X to what the engine reads: no copy of float32, uint8 or CSR, one float32 copy of the rest."""
+"""From the caller's X, y and weights to what training needs: checked, as class indices, with a scaling."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from sklearn.utils.validation import validate_data
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
+from multiform.engines import CpuEngine
 from multiform.gpu_arrays import as_host
 from multiform.runtime import effective_threads
-from multiform.solvers.problem import Floats, core_rows
+from multiform.separators import Rows, Scaling, as_stored
 
-__all__ = ["TrainingInput", "as_rows", "check_input", "content_folds", "prepare", "read_with", "row_keys"]
+__all__ = [
+    "check_input",
+    "check_training_data",
+    "choose_scaling",
+    "class_weights_of",
+    "content_folds",
+    "of_mean_one",
+    "row_keys",
+]
 
-Doubles = npt.NDArray[np.float64]
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
 MANY_ZEROS = 0.25
-
-
-@dataclass(frozen=True)
-class TrainingInput:
-    """Rows for the engine, how it reads them, and how that relates to the user's units.
-
-    A column that never varies has an infinite scale: it is read as 0 and its components are 0.
-    """
-
-    rows: Any
-    read_center: Floats  # what the engine applies to `rows`
-    read_scale: Floats
-    center: Doubles  # the same in the user's units
-    scale: Doubles
 
 
 def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = False, finite: bool = True) -> Any:
@@ -57,32 +53,70 @@ def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool
         ) from error
 
 
-def as_rows(X: Any) -> Any | None:
-    """X itself where the engine can read it (float32 or uint8 in C order, CSR of float32), else None."""
-    if scipy.sparse.issparse(X):
-        X = X.tocsr()
-        if X.dtype != np.float32:
-            X = X.astype(np.float32)
-        if not X.has_sorted_indices or not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        return X
-    if X.dtype == np.uint8 or X.dtype == np.float32:
-        return X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
-    return None
+def check_training_data(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Array | None = None, reset: bool = True
+) -> tuple[Any, Ints, Array, Array | None]:
+    """Checked X, class indices, classes and weights, without the samples of weight 0."""
+    name = type(estimator).__name__
+    X, y = check_input(estimator, X, y, reset=reset)
+    check_classification_targets(y)
+    weight = None
+    if sample_weight is not None:
+        weight = _check_sample_weight(as_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
+        used = weight > 0
+        if not used.any():
+            raise ValueError(f"sample_weight of {name} is 0 for every sample; at least one must be positive.")
+        if not used.all():
+            X, y, weight = X[used], y[used], weight[used]
+    if classes is None:
+        classes, target = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(
+                f"{name} needs samples of at least 2 classes in y; got 1 class, {classes[0]}"
+                + (" (with a positive weight)." if weight is not None else ".")
+            )
+    else:
+        target = np.searchsorted(classes, y)
+        unknown = (target == len(classes)) | (classes[np.minimum(target, len(classes) - 1)] != y)
+        if unknown.any():
+            raise ValueError(
+                f"y of {name} holds a label that is not in classes, {y[unknown][0]}; the classes are {classes}."
+            )
+    return X, target.astype(np.int32).ravel(), classes, weight
 
 
-def prepare(X: Any, scaling: str, weight: Floats | None, n_jobs: int | None, keep_zeros: bool = False) -> TrainingInput:
-    """Choose center and scale, and make X readable.
+def class_weights_of(
+    class_weight: dict[Any, float] | str | None, classes: Array, target: Array, weight: Array | None
+) -> Floats:
+    """The weight of each class; "balanced" counts samples by their weight."""
+    if class_weight == "balanced":
+        total = np.bincount(target, weights=weight, minlength=len(classes))
+        present = total > 0
+        balanced = np.ones(len(classes))
+        balanced[present] = total.sum() / (present.sum() * total[present])
+        return balanced.astype(np.float32)
+    weights = compute_class_weight(class_weight, classes=classes, y=classes[target])
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
+        raise ValueError(f"class_weight must hold finite numbers, not negative, not all 0; got {class_weight!r}.")
+    return np.asarray(weights, dtype=np.float32)
+
+
+def of_mean_one(class_weights: Array, weight: Array | None) -> Floats:
+    """Class weights that bring the mean of the sample weights to 1, whatever their unit: the loss is a mean."""
+    return np.asarray(class_weights if weight is None else class_weights / weight.mean(), dtype=np.float32)
+
+
+def choose_scaling(X: Any, scaling: str, weight: Array | None, n_jobs: int | None, keep_zeros: bool) -> Scaling:
+    """Center and scale of every column, by the rule that `scaling` of `QMSClassifier` names.
 
     With `keep_zeros`, data with many zeros are not centred, so that a solver can skip them.
     """
-    rows = as_rows(X)
-    mean, variance, least, most = _moments(X if rows is None else rows, weight, n_jobs)
-    precision = 1e-14 if rows is None else 1e-6
+    stored = as_stored(X)
+    mean, variance, least, most = _moments(X if stored is None else stored, weight, n_jobs)
+    precision = 1e-14 if stored is None else 1e-6
     constant = (least == most) | (np.sqrt(variance) <= precision * np.abs(mean))
     common = scaling == "common" or (
-        scaling == "auto" and (scipy.sparse.issparse(rows) or _share_one_range(least, most, constant))
+        scaling == "auto" and (scipy.sparse.issparse(stored) or _share_one_range(least, most, constant))
     )
     if scaling == "none":
         center, scale = np.zeros_like(mean), np.ones_like(mean)
@@ -91,24 +125,12 @@ def prepare(X: Any, scaling: str, weight: Floats | None, n_jobs: int | None, kee
         if common:
             deviation = np.full_like(mean, np.sqrt(variance[~constant].mean()) if (~constant).any() else 1.0)
         center, scale = mean, np.where(constant, np.inf, deviation)
-    if keep_zeros and rows is not None and _share_of_zeros(rows) >= MANY_ZEROS:
+    if stored is None:
+        return Scaling(center, scale)
+    if keep_zeros and _share_of_zeros(stored) >= MANY_ZEROS:
         center = np.zeros_like(mean)
-    if rows is not None:  # the engine applies the scaling in single precision; so do the user's units
-        center, scale = center.astype(np.float32).astype(np.float64), scale.astype(np.float32).astype(np.float64)
-    return read_with(X if rows is None else rows, center, scale)
-
-
-def read_with(X: Any, center: Doubles, scale: Doubles) -> TrainingInput:
-    """X under a scaling that is given."""
-    rows = as_rows(X)
-    if rows is not None:
-        return TrainingInput(rows, center.astype(np.float32), scale.astype(np.float32), center, scale)
-    scaled = np.empty(X.shape, dtype=np.float32)
-    for start in range(0, len(X), CHUNK_ROWS):
-        chunk = slice(start, start + CHUNK_ROWS)
-        scaled[chunk] = (X[chunk] - center) / scale
-    width = X.shape[1]
-    return TrainingInput(scaled, np.zeros(width, np.float32), np.ones(width, np.float32), center, scale)
+    # the engine applies the scaling in single precision; so do the user's units
+    return Scaling(center.astype(np.float32).astype(np.float64), scale.astype(np.float32).astype(np.float64))
 
 
 def _share_of_zeros(rows: Any) -> float:
@@ -118,7 +140,7 @@ def _share_of_zeros(rows: Any) -> float:
     return float(1 - np.count_nonzero(some) / some.size)
 
 
-def _share_one_range(least: Doubles, most: Doubles, constant: npt.NDArray[np.bool_]) -> bool:
+def _share_one_range(least: Doubles, most: Doubles, constant: Bools) -> bool:
     """Pixels, percentages, one-hot: one unit for all columns, so a column that varies less is not blown up.
 
     True when every varying column has the same least value and at least half of them reach the same greatest one.
@@ -127,7 +149,7 @@ def _share_one_range(least: Doubles, most: Doubles, constant: npt.NDArray[np.boo
     return len(least) > 1 and bool((least == least[0]).all() and (most == most.max()).mean() >= 0.5)
 
 
-def _moments(X: Any, weight: Floats | None, n_jobs: int | None) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+def _moments(X: Any, weight: Array | None, n_jobs: int | None) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     """Mean, variance, least and greatest value of each column, weighted where weights are given."""
     width = X.shape[1]
     if scipy.sparse.issparse(X):
@@ -139,10 +161,11 @@ def _moments(X: Any, weight: Floats | None, n_jobs: int | None) -> tuple[Doubles
     if weight is None and X.dtype in (np.float32, np.uint8):
         from multiform import _core
 
+        rows = CpuEngine().core_rows(Rows(X, Scaling.identity(width)))
         means, variances = np.empty(width), np.empty(width)
         low, high = np.empty(width, np.float32), np.empty(width, np.float32)
         n_threads = 1 if X.size < 1_000_000 else effective_threads(n_jobs)
-        _core.column_moments(core_rows(X), n_threads, means, variances, low, high)
+        _core.column_moments(rows, n_threads, means, variances, low, high)
         return means, variances, low.astype(np.float64), high.astype(np.float64)
     share = np.ones(len(X)) if weight is None else weight.astype(np.float64)
     share = share / share.sum()
@@ -181,7 +204,7 @@ def row_keys(X: Any, random: np.random.Generator) -> npt.NDArray[np.uint64]:
     return np.asarray(keys ^ (keys >> np.uint64(29)), dtype=np.uint64)
 
 
-def content_folds(X: Any, target: npt.NDArray[Any], n_folds: int, random: np.random.Generator) -> npt.NDArray[np.intp]:
+def content_folds(X: Any, target: Array, n_folds: int, random: np.random.Generator) -> Indices:
     """Folds of nearly equal size within each class, decided by the rows' content alone (see `row_keys`)."""
     keys = row_keys(X, random)
     folds = np.empty(len(keys), dtype=np.intp)

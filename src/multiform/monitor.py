@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from multiform._typing import Array, Bools
 from multiform.compat import PassCallbacks
-from multiform.solvers import TrainingState
+from multiform.separators import Separators
+from multiform.training import Trained
 
 __all__ = ["Monitor", "Validation"]
-
-Array = npt.NDArray[Any]
 
 
 class Validation(NamedTuple):
@@ -35,7 +34,7 @@ class Monitor:
     validation : Validation or None
     correct : callable
         Which validation samples a state gets right.
-    weights : callable
+    separators : callable
         The separators of a state, to keep the best.
     fitted : callable
         The fitted attributes of a state, for callbacks.
@@ -46,23 +45,23 @@ class Monitor:
         model: Any,
         n_passes: int,
         validation: Validation | None,
-        correct: Callable[[TrainingState], npt.NDArray[np.bool_]],
-        weights: Callable[[TrainingState], npt.NDArray[np.float32]],
-        fitted: Callable[[TrainingState], dict[str, Any]],
+        correct: Callable[[Trained], Bools],
+        separators: Callable[[Trained], Separators],
+        fitted: Callable[[Trained], dict[str, Any]],
     ) -> None:
         self._model, self._n_passes, self._validation = model, n_passes, validation
-        self._correct, self._weights, self._fitted = correct, weights, fitted
+        self._correct, self._separators, self._fitted = correct, separators, fitted
         self._callbacks = PassCallbacks(model, n_passes)
         self._since_best = 0
         self.scores: list[float] = []
-        self.best: npt.NDArray[np.float32] | None = None
+        self.best: Separators | None = None
 
     @property
     def needed(self) -> bool:
         watched = self._validation is not None or bool(self._callbacks) or self._model.verbose > 0
         return watched or self._model.solver != "adam"
 
-    def __call__(self, state: TrainingState) -> bool:
+    def __call__(self, state: Trained) -> bool:
         stop = False
         if self._validation is not None:
             stop = self._validate(state, self._validation)
@@ -81,17 +80,17 @@ class Monitor:
             return False
         return recent[0] - min(recent) <= float(self._model.tol) * abs(recent[0])
 
-    def _validate(self, state: TrainingState, validation: Validation) -> bool:
+    def _validate(self, state: Trained, validation: Validation) -> bool:
         share = validation.weight if validation.weight.any() else None
         score = float(np.average(self._correct(state), weights=share))
         if self.best is None or score > max(self.scores):
-            self.best = self._weights(state).copy()
+            self.best = self._separators(state).copied()
         improved = not self.scores or score > max(self.scores) + self._model.tol
         self._since_best = 0 if improved else self._since_best + 1
         self.scores.append(score)
         return self._since_best >= int(self._model.n_iter_no_change)
 
-    def _show(self, state: TrainingState) -> None:
+    def _show(self, state: Trained) -> None:
         text = f"QMSClassifier: pass {state.passes}/{self._n_passes}, loss {state.losses[0][-1]:.4f}"
         if self.scores:
             text += f", validation accuracy {self.scores[-1]:.4f}"

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
+from multiform._typing import Array
 from multiform.calibration import log_scores, probabilities
-from multiform.evaluation import member_values_in_user_units
+from multiform.engines import evaluate
 from multiform.gpu_arrays import as_host, check_gpu_rows, named_classes, on_gpu
 from multiform.inputs import check_input
+from multiform.separators import Scaling, Separators
 
-__all__ = ["MemberFunctionMixin"]
+__all__ = ["MemberFunctionMixin", "separators_of"]
 
-Array = npt.NDArray[Any]
+
+def separators_of(model: MemberFunctionMixin, like: MemberFunctionMixin | None = None) -> Separators:
+    """The separators of a fitted model; `like` is another one whose scaling they are to have, to be stacked with it."""
+    return Separators.of_components(model.components_, model.offsets_, (like or model)._scaling)
 
 
 class MemberFunctionMixin:
@@ -26,8 +30,7 @@ class MemberFunctionMixin:
     components_: Array
     offsets_: Array
     temperature_: float
-    _center: Array
-    _scale: Array
+    _scaling: Scaling
     n_jobs: int | None
     device: str
 
@@ -41,9 +44,7 @@ class MemberFunctionMixin:
         # A number of X that is not finite makes every f of its row so: looking at f is enough, and p / m times cheaper.
         late = isinstance(X, np.ndarray) and X.dtype == np.float32
         X = check_gpu_rows(self, X) if on_gpu(X) else check_input(self, X, finite=not late)
-        f = member_values_in_user_units(
-            X, self.components_, self.offsets_, self._center, self._scale, self.n_jobs, self.device
-        )
+        f = evaluate(separators_of(self), X, self.device, self.n_jobs)
         if late and not np.isfinite(f).all():
             check_input(self, X)  # finite numbers pass: they were so large that f overflowed
         return f

@@ -13,8 +13,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import joblib
+import numpy as np
 
-__all__ = ["effective_threads", "kernel_name", "sgemm", "single_threaded_blas", "threads_worth_waiting_for"]
+__all__ = [
+    "KERNELS",
+    "WORTH_A_THREAD",
+    "effective_threads",
+    "kernel_name",
+    "on_gpu",
+    "sgemm",
+    "single_threaded_blas",
+    "threads_worth_waiting_for",
+]
 
 KERNELS = ("auto", "reference", "portable", "avx2", "avx512")
 WORTH_A_THREAD = 1_000_000
@@ -43,8 +53,8 @@ def effective_threads(n_jobs: int | None) -> int:
     return max(1, min(cores, int(limit))) if limit.isdigit() else cores
 
 
-def threads_worth_waiting_for(n_threads: int, multiplications: float) -> int:
-    """At most one thread more than WORTH_A_THREAD goes into the multiplications until they wait for each other.
+def threads_worth_waiting_for(n_threads: int, multiplications: float, worth_a_thread: int = WORTH_A_THREAD) -> int:
+    """At most one thread more than `worth_a_thread` goes into the multiplications until they wait for each other.
 
     To wake a thread and to wait for it takes some microseconds; on two cores, a second one gains from about half a
     million multiplications on.
@@ -52,7 +62,22 @@ def threads_worth_waiting_for(n_threads: int, multiplications: float) -> int:
     >>> threads_worth_waiting_for(16, 300_000), threads_worth_waiting_for(16, 3e6), threads_worth_waiting_for(16, 1e9)
     (1, 4, 16)
     """
-    return min(n_threads, 1 + round(multiplications / WORTH_A_THREAD))
+    return min(n_threads, 1 + round(multiplications / worth_a_thread))
+
+
+def on_gpu(X: Any) -> bool:
+    """Whether an array lives on a GPU already (CuPy's, torch's, any that speaks DLPack).
+
+    >>> import numpy as np
+    >>> on_gpu(np.zeros(3))
+    False
+    """
+    if isinstance(X, np.ndarray):
+        return False
+    if hasattr(X, "__cuda_array_interface__"):
+        return True
+    cuda = 2  # DLPack's number for it
+    return hasattr(X, "__dlpack_device__") and int(X.__dlpack_device__()[0]) == cuda
 
 
 @functools.cache

@@ -6,21 +6,61 @@ Every estimator that a model file can hold has two methods of its own::
     _set_state(state) -> None   # the inverse: checks that the parts fit each other, then sets the attributes
 
 Plain values are None, bool, int, float, str, lists, tuples and dicts of them, NumPy numbers and arrays, and other
-estimators that a model file can hold. `_set_state` raises ValueError with what is wrong.
+estimators that a model file can hold. A public attribute stands in the state under its own name. `_set_state` raises
+ValueError with what is wrong, and lets nothing pass that it does not know.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["require", "require_array", "require_classes", "require_features", "require_positive"]
+__all__ = [
+    "FEATURES",
+    "fitted_state",
+    "require",
+    "require_array",
+    "require_classes",
+    "require_features",
+    "require_names",
+    "require_numbers",
+    "require_positive",
+    "require_whole",
+]
+
+FEATURES = ("n_features_in_", "feature_names_in_")  # scikit-learn's names
+
+
+def fitted_state(model: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Those of the named attributes that the model has; another public one, which would be lost, is refused."""
+    found = vars(model)
+    known = {*names, *model.get_params(deep=False)}
+    lost = [name for name in found if not name.startswith("_") and name not in known]
+    if lost:
+        raise TypeError(
+            f"This {type(model).__name__} has an attribute {lost[0]!r} that model files do not know; "
+            "delete it, and save again."
+        )
+    return {name: found[name] for name in names if name in found}
 
 
 def require(condition: Any, what: str) -> None:
     if not condition:
         raise ValueError(what)
+
+
+def require_names(
+    state: dict[str, Any], owner: str, required: Collection[str], optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """The state itself, which has all required names and none that is not known."""
+    require(isinstance(state, dict), f"{owner} is not a dict")
+    for name in state:
+        require(name in required or name in optional, f"{owner} has no attribute {name!r}")
+    for name in required:
+        require(name in state, f"{owner} lacks {name!r}")
+    return state
 
 
 def require_array(value: Any, shape: tuple[int | None, ...], kinds: str, what: str) -> Any:
@@ -46,11 +86,21 @@ def require_positive(value: Any, what: str) -> None:
     require(isinstance(value, int | float | np.number) and 0 < value < np.inf, f"{what} is not a positive number")
 
 
+def require_whole(value: Any, least: int, what: str) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    require(whole and value >= least, f"{what} is not a whole number of at least {least}")
+
+
+def require_numbers(values: Any, what: str) -> None:
+    """A list or a tuple of numbers, which may be infinite or NaN."""
+    numbers = isinstance(values, list | tuple) and all(isinstance(one, int | float | np.number) for one in values)
+    require(numbers, f"{what} does not hold numbers")
+
+
 def require_features(state: dict[str, Any]) -> int:
     """`n_features_in_`, and names for them where there are any; how many there are."""
     n = state.get("n_features_in_")
-    require(isinstance(n, int | np.integer) and n > 0, "n_features_in_ is not a positive number")
-    names = state.get("feature_names_in_")
-    if names is not None:
-        require_array(names, (int(n),), "UO", "feature_names_in_")  # type: ignore[arg-type]
+    require_whole(n, 1, "n_features_in_")
+    if "feature_names_in_" in state:
+        require_array(state["feature_names_in_"], (int(n),), "UO", "feature_names_in_")  # type: ignore[arg-type]
     return int(n)  # type: ignore[arg-type]

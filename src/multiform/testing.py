@@ -1,58 +1,42 @@
 """Checks that every engine must pass, whatever it runs on; installed, so that a new engine brings no tests of its own.
 
-An engine trains a batch and evaluates member functions. `CpuEngine` is ours, with the kernels and the number of threads
-as its only choices; another device implements the same two methods and is handed to the same checks. A check returns
-nothing and raises AssertionError, saying what differs.
+A check takes an `Engine` (`multiform.engines`), returns nothing, and raises AssertionError, saying what differs.
 
->>> from multiform.testing import CpuEngine, check_parity
->>> check_parity(CpuEngine("portable", n_threads=2), storage="uint8", solver="cpm, literal")
+>>> from multiform.engines import CpuEngine
+>>> from multiform.testing import check_parity
+>>> check_parity(CpuEngine("portable", n_threads=2, worth_a_thread=1), storage="uint8", solver="cpm, literal")
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
-from multiform import runtime
-from multiform.solvers import (
-    AdamSolver,
-    CpmSolver,
-    ModelBatch,
-    Solver,
-    TrainingProblem,
-    TrainingState,
-    member_values,
-    solve,
-    with_noise_row,
-)
+from multiform._typing import Array, Floats
+from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState, solve
+from multiform.separators import Rows, Scaling, Separators, noise_energy
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Solver, TrainingProblem
 
 __all__ = [
     "SOLVERS",
     "STORAGES",
-    "CpuEngine",
-    "Engine",
-    "GpuEngine",
     "available_kernels",
     "check_batch_equals_singles",
     "check_engine",
     "check_literal_cpm_descends",
-    "check_member_values",
     "check_parity",
     "check_same_bits",
+    "check_values",
     "exact_loss",
     "loss_at_equal_work",
     "sample_batch",
     "sample_problem",
+    "values_of",
 ]
-
-Doubles = npt.NDArray[np.float64]
 
 STORAGES = ("float32", "uint8", "csr")
 
@@ -69,57 +53,6 @@ SOLVERS: Mapping[str, Solver] = {
     "cpm, ramp": replace(_LITERAL, max_entries=25, ramp=3),
     "cpm, all departures": CpmSolver(3, max_entries=25, ramp=2),
 }
-
-
-class Engine(Protocol):
-    """What trains and evaluates."""
-
-    def train(self, problem: TrainingProblem, batch: ModelBatch, solver: Solver) -> TrainingState: ...
-
-    def member_values(self, problem: TrainingProblem, weights: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
-        """f of every row of the problem: shape (n, m)."""
-
-
-@dataclass(frozen=True)
-class CpuEngine:
-    """The compiled core with the given kernels, or the NumPy twin ("reference").
-
-    Parameters
-    ----------
-    kernel : {"auto", "reference", "portable", "avx2", "avx512"}
-    n_threads : int
-    """
-
-    kernel: str = "auto"
-    n_threads: int = 1
-
-    def train(self, problem: TrainingProblem, batch: ModelBatch, solver: Solver) -> TrainingState:
-        with _forced(self.kernel):
-            # The problem remembers the kernels it was first read with; a new one reads it again.
-            return solve(replace(problem), batch, solver, n_jobs=self.n_threads)
-
-    def member_values(self, problem: TrainingProblem, weights: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
-        with _forced(self.kernel):
-            return member_values(problem.X, weights, problem.center, problem.scale, n_jobs=self.n_threads)
-
-
-@dataclass(frozen=True)
-class GpuEngine:
-    """The same engine on a GPU.
-
-    Parameters
-    ----------
-    device : str or Device
-        "cuda", "cuda:1", ...; or what implements `multiform.solvers.cuda.device.Device`.
-    """
-
-    device: Any = "cuda"
-
-    def train(self, problem: TrainingProblem, batch: ModelBatch, solver: Solver) -> TrainingState:
-        return solve(replace(problem, device=self.device), batch, solver)
-
-    def member_values(self, problem: TrainingProblem, weights: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
-        return member_values(problem.X, weights, problem.center, problem.scale, device=self.device)
 
 
 def available_kernels() -> list[str]:
@@ -141,7 +74,7 @@ def sample_problem(
 ) -> TrainingProblem:
     """Overlapping classes of whole numbers with many zeros, the same numbers in every storage.
 
-    >>> sample_problem("csr").X.dtype, sample_problem("uint8").X.dtype
+    >>> sample_problem("csr").rows.stored.dtype, sample_problem("uint8").rows.stored.dtype
     (dtype('float32'), dtype('uint8'))
     """
     random = np.random.default_rng(seed)
@@ -158,7 +91,7 @@ def sample_problem(
     }
     if storage not in stored:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}; got {storage!r}.")
-    return TrainingProblem(stored[storage](), target, n_classes, center, scale)
+    return TrainingProblem(Rows(stored[storage](), Scaling(center, scale)), target, n_classes)
 
 
 def sample_batch(
@@ -190,16 +123,24 @@ def sample_batch(
     )
 
 
-def exact_loss(problem: TrainingProblem, batch: ModelBatch, weights: npt.NDArray[np.float32], member: int = 0) -> float:
+def values_of(problem: TrainingProblem, coefficients: Floats, engine: Engine, columns: Any = None) -> Array:
+    """f of every row of the problem, without noise: shape (n, m)."""
+    separators = Separators(coefficients, problem.rows.scaling, problem.n_classes, columns=columns)
+    return separators.values_of_rows(problem.rows, engine)
+
+
+def exact_loss(problem: TrainingProblem, batch: ModelBatch, coefficients: Floats, member: int = 0) -> float:
     """The loss of one member, in float64 straight from the formula.
 
     phi = sum_x w(x) sum_{j != y} max(alpha, f_y(x) / f_j(x)),   f_k(x) = ||A_k x - b_k||^2 + sigma^2 ||A_k||^2   (2.2)
     """
     columns, share = batch.member_columns(member), batch.member_weight(member)
-    rows = problem.scaled(np.arange(len(problem.target))).astype(np.float64)
+    rows = problem.rows.scaled(slice(None)).astype(np.float64)
     rows = rows if columns is None else rows[:, columns]
-    separators = with_noise_row(weights, float(batch.noise[member])).astype(np.float64)
-    f = ((rows @ separators[:, :, :-1].transpose(0, 2, 1) - separators[:, None, :, -1]) ** 2).sum(axis=2).T
+    A, b = coefficients[:, :, :-1].astype(np.float64), coefficients[:, :, -1].astype(np.float64)
+    f = ((rows @ A.transpose(0, 2, 1) - b[:, None, :]) ** 2).sum(axis=2).T
+    energy = noise_energy(coefficients, float(batch.noise[member]))
+    f = f if energy is None else f + energy
     weight = batch.class_weight[member][problem.target].astype(np.float64) * (1.0 if share is None else share)
     ratio = np.maximum(batch.alpha, np.take_along_axis(f, problem.target[:, None], axis=1) / f)
     ratio[np.arange(len(f)), problem.target] = 0
@@ -213,13 +154,13 @@ def loss_at_equal_work(problem: TrainingProblem, batch: ModelBatch, solver: CpmS
     """
     losses: list[float] = []
 
-    def record(state: Any) -> bool:
-        within = bool(state.looked <= work)
+    def record(state: TrainingState) -> bool:
+        within = state.counts["looked"] <= work
         if within:
-            losses.append(exact_loss(problem, batch, state.weights[0]))
+            losses.append(exact_loss(problem, batch, state.coefficients[0]))
         return not within
 
-    solve(problem, batch, replace(solver, n_passes=10_000), n_jobs=1, after_pass=record)
+    solve(problem, batch, replace(solver, n_passes=10_000), CpuEngine(), after_pass=record)
     return losses[-1]
 
 
@@ -229,7 +170,7 @@ def loss_at_equal_work(problem: TrainingProblem, batch: ModelBatch, solver: CpmS
 def check_engine(engine: Engine) -> None:
     """Every check below, on every storage and solver."""
     for storage in STORAGES:
-        check_member_values(engine, storage)
+        check_values(engine, storage)
         for solver in SOLVERS:
             check_parity(engine, storage, solver)
         check_literal_cpm_descends(engine, storage)
@@ -237,14 +178,14 @@ def check_engine(engine: Engine) -> None:
         check_batch_equals_singles(engine, solver)
 
 
-def check_member_values(engine: Engine, storage: str = "float32") -> None:
+def check_values(engine: Engine, storage: str = "float32") -> None:
     """f against ||A_k x - b_k||^2 in float64."""
     problem = sample_problem(storage)
-    weights = sample_batch(problem, given_start=True).initial_weights(problem, 0)
-    rows = problem.scaled(np.arange(len(problem.target))).astype(np.float64)
-    residual = np.einsum("kqp,np->nkq", weights[:, :, :-1].astype(np.float64), rows) - weights[:, :, -1]
+    coefficients = sample_batch(problem, given_start=True).initial_coefficients(problem, 0)
+    rows = problem.rows.scaled(slice(None)).astype(np.float64)
+    residual = np.einsum("kqp,np->nkq", coefficients[:, :, :-1].astype(np.float64), rows) - coefficients[:, :, -1]
     np.testing.assert_allclose(
-        engine.member_values(problem, weights),
+        values_of(problem, coefficients, engine),
         (residual**2).sum(axis=2),
         rtol=1e-4,
         atol=1e-5,
@@ -266,17 +207,16 @@ def check_parity(
     """The same moves and the same model as the NumPy twin (or another judge), up to single precision."""
     problem = sample_problem(storage, n_samples=n_samples, n_features=n_features)
     batch = sample_batch(problem, some_columns=some_columns, given_start=given_start)
-    ours = engine.train(problem, batch, SOLVERS[solver])
-    twin = (judge or CpuEngine("reference")).train(problem, batch, SOLVERS[solver])
+    ours = solve(problem, batch, SOLVERS[solver], engine)
+    twin = solve(problem, batch, SOLVERS[solver], judge or ReferenceEngine())
     what = f"{solver} on {storage} rows"
     assert ours.passes == twin.passes, f"{what}: {ours.passes} passes, the twin made {twin.passes}"
-    for count in ("tried", "accepted", "visits"):
-        if hasattr(ours, count) and hasattr(twin, count):
-            mine, its = getattr(ours, count), getattr(twin, count)
-            assert mine == its, f"{what}: {count} {mine}, the twin's {its}"
-    for member, (mine, its) in enumerate(zip(ours.weights, twin.weights, strict=True)):
+    for count in {"tried", "accepted", "visits"} & ours.counts.keys():
+        mine, its = ours.counts[count], twin.counts[count]
+        assert mine == its, f"{what}: {count} {mine}, the twin's {its}"
+    for member, (mine, its) in enumerate(zip(ours.coefficients, twin.coefficients, strict=True)):
         where = f"{what}, member {member}"
-        np.testing.assert_allclose(mine, its, rtol=2e-3, atol=2e-4, err_msg=f"{where}: weights")
+        np.testing.assert_allclose(mine, its, rtol=2e-3, atol=2e-4, err_msg=f"{where}: coefficients")
         np.testing.assert_allclose(ours.losses[member], twin.losses[member], rtol=1e-3, err_msg=f"{where}: losses")
 
 
@@ -292,13 +232,13 @@ def check_same_bits(
     """The same model and the same member values, bit for bit, from all of the engines."""
     problem = sample_problem(storage, n_samples=n_samples, n_features=n_features, n_classes=n_classes)
     batch = sample_batch(problem)
-    first, *others = (engine.train(problem, batch, SOLVERS[solver]) for engine in engines)
-    f = engines[0].member_values(problem, first.weights[0])
+    first, *others = (solve(problem, batch, SOLVERS[solver], engine) for engine in engines)
+    f = values_of(problem, first.coefficients[0], engines[0])
     for engine, other in zip(engines[1:], others, strict=True):
-        for mine, its in zip(first.weights, other.weights, strict=True):
+        for mine, its in zip(first.coefficients, other.coefficients, strict=True):
             np.testing.assert_array_equal(mine, its, err_msg=f"{solver}: {engine} against {engines[0]}")
         assert first.losses == other.losses, f"{solver}: losses of {engine} against {engines[0]}"
-        np.testing.assert_array_equal(f, engine.member_values(problem, first.weights[0]))
+        np.testing.assert_array_equal(f, values_of(problem, first.coefficients[0], engine))
 
 
 def check_literal_cpm_descends(engine: Engine, storage: str = "float32", *, n_sweeps: int = 6) -> None:
@@ -306,11 +246,11 @@ def check_literal_cpm_descends(engine: Engine, storage: str = "float32", *, n_sw
     problem = sample_problem(storage)
     batch = sample_batch(problem)
     members = range(len(batch))
-    first = [exact_loss(problem, batch, batch.initial_weights(problem, member), member) for member in members]
+    first = [exact_loss(problem, batch, batch.initial_coefficients(problem, member), member) for member in members]
     before = first
     for sweeps in range(1, n_sweeps + 1):
-        state = engine.train(problem, batch, replace(_LITERAL, n_passes=sweeps))
-        after = [exact_loss(problem, batch, state.weights[member], member) for member in members]
+        state = solve(problem, batch, replace(_LITERAL, n_passes=sweeps), engine)
+        after = [exact_loss(problem, batch, state.coefficients[member], member) for member in members]
         for member in members:
             assert after[member] <= before[member] * (1 + 1e-6), (
                 f"sweep {sweeps} of member {member} raised the loss: {before[member]} to {after[member]}"
@@ -326,10 +266,12 @@ def check_batch_equals_singles(engine: Engine, solver: str = "adam") -> None:
     """A member of a batch is the model that it would be alone, bit for bit."""
     problem = sample_problem()
     batch = sample_batch(problem)
-    together = engine.train(problem, batch, SOLVERS[solver])
+    together = solve(problem, batch, SOLVERS[solver], engine)
     for member in range(len(batch)):
-        alone = engine.train(problem, _single(batch, member), SOLVERS[solver])
-        np.testing.assert_array_equal(alone.weights[0], together.weights[member], err_msg=f"{solver}, member {member}")
+        alone = solve(problem, _single(batch, member), SOLVERS[solver], engine)
+        np.testing.assert_array_equal(
+            alone.coefficients[0], together.coefficients[member], err_msg=f"{solver}, member {member}"
+        )
         assert alone.losses[0] == together.losses[member]
 
 
@@ -344,18 +286,3 @@ def _single(batch: ModelBatch, member: int) -> ModelBatch:
         columns=None if batch.columns is None else batch.columns[one],
         start=None if batch.start is None else batch.start[one],
     )
-
-
-@contextmanager
-def _forced(kernel: str) -> Iterator[None]:
-    """These kernels, and all threads however small the problem is."""
-    before, worth = os.environ.get("MULTIFORM_KERNEL"), runtime.WORTH_A_THREAD
-    os.environ["MULTIFORM_KERNEL"], runtime.WORTH_A_THREAD = kernel, 1
-    try:
-        yield
-    finally:
-        runtime.WORTH_A_THREAD = worth
-        if before is None:
-            del os.environ["MULTIFORM_KERNEL"]
-        else:
-            os.environ["MULTIFORM_KERNEL"] = before

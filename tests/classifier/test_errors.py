@@ -160,7 +160,7 @@ def test_an_error_in_the_middle_of_a_fit_changes_nothing(monkeypatch):
     def broken(*args, **kwargs):
         raise MemoryError("no room")
 
-    monkeypatch.setattr("multiform.classifier.solve", broken)
+    monkeypatch.setattr("multiform.training.solve", broken)
     with pytest.raises(MemoryError, match="no room"):
         model.fit(np.hstack([X, X]), np.array(list("aabbab")))
     assert_same_state(before, fitted_state(model))

@@ -137,7 +137,7 @@ def test_an_interruption_changes_nothing(blobs, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("multiform.classifier.solve", interrupted)
+    monkeypatch.setattr("multiform.training.solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :2], y == 1)
     assert_same_state(before, fitted_state(model))

@@ -13,7 +13,17 @@ import multiform
 from tests.files import models
 
 FOLDER = Path(__file__).parent / "golden"
-KEPT = ("qms", "qms, partial_fit", "cv", "loyalty", "loyalty, logistic regression", "triage", "plan", "table")
+KEPT = (
+    "qms",
+    "qms, partial_fit",
+    "cv",
+    "loyalty",
+    "loyalty, logistic regression",
+    "triage",
+    "plan",
+    "table",
+    "patches",
+)
 ROWS = slice(0, 150, 10)
 
 

@@ -63,10 +63,19 @@ def test_a_newer_file_says_so(content, tmp_path, monkeypatch):
     monkeypatch.setattr(_container, "FORMAT_VERSION", 7)
     newer = pack(header, arrays)
     monkeypatch.undo()
-    refused(newer, tmp_path, "has format 7, and this version of multiform reads formats up to 1: install a newer")
+    refused(newer, tmp_path, "has format 7, and this version of multiform reads formats up to 2: install a newer")
     # A flipped bit in the version is damage, not news.
     damaged = content[:8] + struct.pack("<I", 9) + content[12:]
     refused(damaged, tmp_path, "checksum")
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_file_from_before_the_first_release_says_so(version, content, tmp_path, monkeypatch):
+    header, arrays = unpack(content, "here")
+    monkeypatch.setattr(_container, "FORMAT_VERSION", version)
+    older = pack(header, arrays)
+    monkeypatch.undo()
+    refused(older, tmp_path, f"has format {version}, which no released version of multiform wrote: fit the model again")
 
 
 def test_there_is_no_file(tmp_path):
@@ -98,7 +107,7 @@ def members(tree):
 def first(header, kind):
     """The first object of a kind that is fitted."""
     found = (node for node in members(header["model"]) if node["kind"] == kind)
-    return next(node for node in found if node.get("fitted", node.get("attributes")))
+    return next(node for node in found if node["state"])
 
 
 @pytest.mark.parametrize(
@@ -110,21 +119,25 @@ def first(header, kind):
         (lambda h, a: h.update(kind="QMSClassifier"), "it says QMSClassifier and holds LoyaltyClassifier"),
         (lambda h, a: h.update(model={"kind": "os.system", "id": 0}), "unknown kind 'os.system'"),
         (lambda h, a: h.update(model={"surprise": 1}), "something unknown"),
+        (lambda h, a: h.update(model={"kind": "LoyaltyTable", "id": 0}), "unknown kind 'LoyaltyTable'"),
+        (lambda h, a: h["model"].update(surprise={}), "has other parts than params and state"),
+        (lambda h, a: h["model"].pop("state"), "has other parts than params and state"),
         (lambda h, a: h["model"]["params"].update(nonsense=1), "holds no model that works"),
-        (lambda h, a: h["model"]["fitted"].update(fit=1), "has no attribute 'fit'"),
-        (lambda h, a: h["model"]["fitted"].pop("_chance"), "holds no model that works"),
-        (lambda h, a: first(h, "QMSClassifier").update(fitted=3), "is not an object"),
+        (lambda h, a: h["model"]["state"].update(fit=1), "has no attribute 'fit'"),
+        (lambda h, a: h["model"]["state"].pop("score"), "LoyaltyClassifier lacks 'score'"),
+        (lambda h, a: first(h, "QMSClassifier").update(state=3), "is not an object"),
+        (lambda h, a: list(members(h))[-1].update(id=first(h, "QMSClassifier")["id"]), "objects have the number"),
         (lambda h, a: a.clear(), "something unknown"),
         (
-            lambda h, a: h["model"]["fitted"].update(classes_={"values": [1, 2], "shape": [3], "dtype": "object"}),
+            lambda h, a: h["model"]["state"].update(classes_={"values": [1, 2], "shape": [3], "dtype": "object"}),
             "shape",
         ),
         (
-            lambda h, a: h["model"]["fitted"].update(classes_={"values": [1], "shape": [1], "dtype": "U9"}),
+            lambda h, a: h["model"]["state"].update(classes_={"values": [1], "shape": [1], "dtype": "U9"}),
             "something else",
         ),
-        (lambda h, a: h["model"]["fitted"].update(levels_={"tuple": ["strong"]}), "levels_ is wrong"),
-        (lambda h, a: h["model"]["fitted"].update(estimator_=json.loads("[" * 70 + "]" * 70)), "nested too deeply"),
+        (lambda h, a: h["model"]["state"].update(levels_={"tuple": ["strong"]}), "levels_ is wrong"),
+        (lambda h, a: h["model"]["state"].update(estimator_=json.loads("[" * 70 + "]" * 70)), "nested too deeply"),
     ],
 )
 def test_a_file_made_on_purpose(change, match, content, tmp_path):
@@ -141,10 +154,11 @@ def test_a_description_that_lacks_something(key, content, tmp_path):
     refused(sealed(lambda header, arrays: header.update({key: 1}), content), tmp_path, "is damaged: it")
 
 
-@pytest.mark.parametrize("name", ["components_", "offsets_", "_center", "_scale", "classes_"])
+@pytest.mark.parametrize("name", ["components_", "offsets_", "center", "scale", "classes_"])
 def test_arrays_that_do_not_fit_never_reach_the_engine(name, content, tmp_path):
     def shorten(header, arrays):
-        node = first(header, "QMSClassifier")["fitted"][name]
+        state = first(header, "QMSClassifier")["state"]
+        node = state[name] if name in state else dict(state["scaling"]["dict"])[name]
         if "array" in node:
             arrays[node["array"]] = arrays[node["array"]][:-1]
         else:
@@ -161,7 +175,7 @@ def test_columns_of_an_ensemble_stay_inside_the_matrix(tmp_path):
     multiform.save(models.model("cv"), path)
 
     def outside(header, arrays):
-        node = first(header, "_KeptSetting")["attributes"]["columns"]
+        node = dict(header["model"]["state"]["separators_"]["dict"])["columns"]
         arrays[node["array"]] = arrays[node["array"]] + np.int32(10_000)
 
     path.write_bytes(sealed(outside, path.read_bytes()))

@@ -15,4 +15,4 @@ def emulated():
 @pytest.fixture
 def in_many_blocks(monkeypatch):
     """Sets of a few hundred samples spread over several blocks."""
-    monkeypatch.setattr("multiform.solvers.cuda.cpm.SHAPES", [(4, 64)])
+    monkeypatch.setattr("multiform.engines.cuda.cpm.SHAPES", [(4, 64)])

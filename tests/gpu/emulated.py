@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from multiform.solvers.cuda.device import memory_budget
-from multiform.solvers.cuda.sources import source_text
+from multiform.engines.cuda.device import memory_budget
+from multiform.engines.cuda.sources import source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
 EXTRA = os.environ.get("MULTIFORM_EMULATOR_FLAGS", "").split()  # e.g. -fsanitize=address: see docs/gpu.md
@@ -81,7 +81,7 @@ class EmulatedStaging:
 
 
 class EmulatedDevice:
-    """As `multiform.solvers.cuda.device.Device`; arrays are NumPy's."""
+    """As `multiform.engines.cuda.device.Device`; arrays are NumPy's."""
 
     def __init__(self, capability=90, processors=4, shared_bytes=232_448):
         self.capability, self.processors, self.shared_bytes = capability, processors, shared_bytes

@@ -7,28 +7,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, member_values, solve
+from multiform.engines import solve
+from multiform.engines.cuda import CudaEngine
+from multiform.engines.cuda.storage import place
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch
 from multiform.testing import (
     SOLVERS,
     STORAGES,
-    CpuEngine,
-    GpuEngine,
     check_batch_equals_singles,
     check_literal_cpm_descends,
-    check_member_values,
     check_parity,
     check_same_bits,
+    check_values,
     sample_batch,
     sample_problem,
+    values_of,
 )
 from tests.gpu.emulated import EmulatedDevice
+from tests.named_engines import cpu
 
 QUICK = ["adam", "cpm, literal", "cpm, all departures"]
 
 
 @pytest.mark.parametrize("solver", QUICK)
 def test_same_moves_as_the_twin(emulated, solver):
-    check_parity(GpuEngine(emulated), "uint8", solver)
+    check_parity(CudaEngine(emulated), "uint8", solver)
 
 
 @pytest.mark.slow
@@ -36,33 +39,33 @@ def test_same_moves_as_the_twin(emulated, solver):
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_all_moves_as_the_twin(emulated, solver, storage, capability):
-    engine = GpuEngine(EmulatedDevice(capability=capability))
+    engine = CudaEngine(EmulatedDevice(capability=capability))
     check_parity(engine, storage, solver)
     check_parity(engine, storage, solver, some_columns=True, given_start=True)
 
 
 @pytest.mark.parametrize("solver", QUICK)
 def test_columns_and_starts(emulated, solver):
-    check_parity(GpuEngine(emulated), "uint8", solver, some_columns=True, given_start=True)
+    check_parity(CudaEngine(emulated), "uint8", solver, some_columns=True, given_start=True)
 
 
 def test_one_kernel_at_a_time_as_the_twin(emulated, monkeypatch):
     """Small members too can be trained by the kernels of large ones."""
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
-    check_parity(GpuEngine(emulated), "uint8", "adam")
+    check_parity(CudaEngine(emulated), "uint8", "adam")
     assert {"adam_forward", "adam_slopes", "adam_update"} <= set(emulated.launches)
     assert "small_adam" not in emulated.launches
 
 
 def test_small_members_are_one_launch(emulated):
     problem = sample_problem("uint8")
-    solve(replace(problem, device=emulated), sample_batch(problem), AdamSolver(20, 16))
+    solve(problem, sample_batch(problem), AdamSolver(20, 16), CudaEngine(emulated))
     assert emulated.launches.count("small_adam") == 1
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_member_values(emulated, storage):
-    check_member_values(GpuEngine(emulated), storage)
+    check_values(CudaEngine(emulated), storage)
 
 
 @pytest.mark.parametrize("n_components", [3, 35])
@@ -71,8 +74,8 @@ def test_member_values_of_some_columns(emulated, n_components):
     problem = sample_problem("uint8")
     columns = np.array([1, 3, 4], dtype=np.int32)
     weights = np.random.default_rng(0).normal(size=(3, n_components, 4)).astype(np.float32)
-    f = member_values(problem.X, weights, problem.center, problem.scale, columns, device=emulated)
-    x = problem.scaled(np.arange(60))[:, columns].astype(np.float64)
+    f = values_of(problem, weights, CudaEngine(emulated), columns)
+    x = problem.rows.scaled(np.arange(60))[:, columns].astype(np.float64)
     residual = np.einsum("kqp,np->nkq", weights[:, :, :-1], x) - weights[:, :, -1]
     np.testing.assert_allclose(f, (residual**2).sum(axis=2), rtol=1e-4, atol=1e-5)
 
@@ -83,36 +86,36 @@ def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, literal
     batch = sample_batch(problem, n_components=2)
     solver = CpmSolver(1, max_entries=0, ramp=1)
     solver = solver.literal() if literal else solver
-    ours, theirs = (engine.train(problem, batch, solver) for engine in (GpuEngine(emulated), CpuEngine()))
+    ours, theirs = (solve(problem, batch, solver, engine) for engine in (CudaEngine(emulated), cpu()))
     assert "cpm_row_in_clusters_of_8" in emulated.launches
-    assert (ours.tried, ours.accepted) == (theirs.tried, theirs.accepted)
-    for mine, its in zip(ours.weights, theirs.weights, strict=True):
+    assert (ours.counts["tried"], ours.counts["accepted"]) == (theirs.counts["tried"], theirs.counts["accepted"])
+    for mine, its in zip(ours.coefficients, theirs.coefficients, strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("literal", [False, True])
 def test_sets_too_large_for_registers_stand_in_memory(emulated, monkeypatch, literal):
-    monkeypatch.setattr("multiform.solvers.cuda.cpm.SHAPES", [(4, 64)])
+    monkeypatch.setattr("multiform.engines.cuda.cpm.SHAPES", [(4, 64)])
     monkeypatch.setenv("MULTIFORM_GPU_CLUSTERS", "0")
     problem = sample_problem("uint8", n_samples=400, n_features=3, n_classes=2)
     batch = sample_batch(problem, n_components=2)
     solver = CpmSolver(1, max_entries=0, ramp=1)
     solver = solver.literal() if literal else solver
-    ours, theirs = (engine.train(problem, batch, solver) for engine in (GpuEngine(emulated), CpuEngine()))
+    ours, theirs = (solve(problem, batch, solver, engine) for engine in (CudaEngine(emulated), cpu()))
     assert "cpm_row" in emulated.launches
-    assert (ours.tried, ours.accepted) == (theirs.tried, theirs.accepted)
+    assert (ours.counts["tried"], ours.counts["accepted"]) == (theirs.counts["tried"], theirs.counts["accepted"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_a_batch_is_its_singles(emulated, solver):
-    check_batch_equals_singles(GpuEngine(emulated), solver)
+    check_batch_equals_singles(CudaEngine(emulated), solver)
 
 
 @pytest.mark.slow
 def test_literal_cpm_descends(emulated):
-    check_literal_cpm_descends(GpuEngine(emulated), "uint8", n_sweeps=2)
+    check_literal_cpm_descends(CudaEngine(emulated), "uint8", n_sweeps=2)
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
@@ -122,14 +125,12 @@ def test_streamed_rows_give_the_same_bits(emulated, monkeypatch, solver, storage
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     problem = sample_problem(storage, n_samples=120)
     batch = sample_batch(problem)
-    whole = solve(replace(problem, device=emulated), batch, SOLVERS[solver])
-    in_memory = replace(problem, device=emulated)
-    assert not in_memory.device_rows.streamed
-    monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
-    streamed_problem = replace(problem, device=emulated)
-    streamed = solve(streamed_problem, batch, SOLVERS[solver])
-    assert streamed_problem.device_rows.streamed
-    for mine, its in zip(streamed.weights, whole.weights, strict=True):
+    whole = solve(problem, batch, SOLVERS[solver], CudaEngine(emulated))
+    assert not place(problem.rows, emulated).streamed
+    monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
+    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine(emulated))
+    assert place(problem.rows, emulated).streamed
+    for mine, its in zip(streamed.coefficients, whole.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
     assert streamed.losses == whole.losses
 
@@ -138,19 +139,19 @@ def test_streamed_rows_give_the_same_bits(emulated, monkeypatch, solver, storage
 @pytest.mark.parametrize("weighted", [False, True])
 def test_starts_are_those_of_the_cpu(emulated, monkeypatch, weighted, streamed):
     """Many samples: which ones the class means look at is drawn, and their sums are found on the device."""
-    from multiform.solvers.cuda.members import DeviceMembers
+    from multiform.engines.cuda.members import DeviceMembers
 
     problem = sample_problem("uint8", n_samples=5_000, n_features=7)
     batch = sample_batch(problem, some_columns=True)
     if not weighted:
         batch = replace(batch, sample_weight=None, columns=None, seed=np.array([4, 5, 4], np.uint64))
-    members = DeviceMembers(problem, batch, replace(problem, device=emulated).device_rows)
+    members = DeviceMembers(problem, batch, place(problem.rows, emulated))
     starts = members.start(problem, batch)
     for member, start in enumerate(members.unstacked(starts)):
-        np.testing.assert_allclose(start, batch.initial_weights(problem, member), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(start, batch.initial_coefficients(problem, member), rtol=1e-5, atol=1e-6)
     if streamed:
-        monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
-        rows = replace(problem, device=emulated).device_rows
+        monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
+        rows = place(problem.rows, emulated)
         assert rows.streamed
         np.testing.assert_array_equal(DeviceMembers(problem, batch, rows).start(problem, batch), starts)
 
@@ -167,7 +168,7 @@ def test_starts_are_those_of_the_cpu(emulated, monkeypatch, weighted, streamed):
 def test_odd_shapes(n_samples, n_features, n_classes, n_components, solver):
     """One sample, one column, one row of A, classes that nobody has, a column that never varies."""
     problem = sample_problem("float32", n_samples=n_samples, n_features=n_features, n_classes=n_classes)
-    problem.scale[-1] = np.inf
+    problem.rows.scaling.scale[-1] = np.inf
     batch = ModelBatch(
         n_components,
         0.5,
@@ -177,9 +178,9 @@ def test_odd_shapes(n_samples, n_features, n_classes, n_components, solver):
     )
     # A large epsilon: else Adam's first step is the sign of a gradient, also of one that is rounding alone.
     method = AdamSolver(2, 16, epsilon=1.0) if solver == "adam" else CpmSolver(1).literal()
-    ours, theirs = (engine.train(problem, batch, method) for engine in (GpuEngine(EmulatedDevice()), CpuEngine()))
+    ours, theirs = (solve(problem, batch, method, engine) for engine in (CudaEngine(EmulatedDevice()), cpu()))
     np.testing.assert_allclose(ours.losses[0], theirs.losses[0], rtol=1e-3)
-    np.testing.assert_allclose(ours.weights[0], theirs.weights[0], rtol=5e-3, atol=5e-4)
+    np.testing.assert_allclose(ours.coefficients[0], theirs.coefficients[0], rtol=5e-3, atol=5e-4)
 
 
 @pytest.mark.slow
@@ -193,9 +194,9 @@ def test_extreme_shapes(emulated, n_samples, n_features, n_classes, n_components
     weight, noise = np.ones((1, n_classes), np.float32), np.array([0.2], np.float32)
     batch = ModelBatch(n_components, 0.5, weight, noise, np.array([3], np.uint64))
     method = AdamSolver(2, 64, epsilon=1.0) if solver == "adam" else CpmSolver(1).literal()
-    ours, theirs = (engine.train(problem, batch, method) for engine in (GpuEngine(emulated), CpuEngine()))
+    ours, theirs = (solve(problem, batch, method, engine) for engine in (CudaEngine(emulated), cpu()))
     np.testing.assert_allclose(ours.losses[0], theirs.losses[0], rtol=1e-3)
-    same = np.isclose(ours.weights[0], theirs.weights[0], rtol=5e-3, atol=5e-4)
+    same = np.isclose(ours.coefficients[0], theirs.coefficients[0], rtol=5e-3, atol=5e-4)
     assert same.mean() > 0.95  # where nothing is left to gain a move hangs on rounding
 
 
@@ -208,14 +209,14 @@ def test_a_part_without_a_class(emulated, solver):
     weight[1, 7] = 0
     seeds, noise = np.array([3, 3], np.uint64), np.full(2, 0.2, np.float32)
     batch = ModelBatch(3, 0.5, np.ones((2, 3), np.float32), noise, seeds, sample_weight=weight)
-    ours, theirs = (engine.train(problem, batch, SOLVERS[solver]) for engine in (GpuEngine(emulated), CpuEngine()))
+    ours, theirs = (solve(problem, batch, SOLVERS[solver], engine) for engine in (CudaEngine(emulated), cpu()))
     np.testing.assert_allclose(ours.losses, theirs.losses, rtol=1e-3)
-    for mine, its in zip(ours.weights, theirs.weights, strict=True):
+    for mine, its in zip(ours.coefficients, theirs.coefficients, strict=True):
         np.testing.assert_allclose(mine, its, rtol=5e-3, atol=5e-4)
 
 
 def test_the_same_bits_every_time(emulated):
-    check_same_bits([GpuEngine(EmulatedDevice()), GpuEngine(emulated)], "uint8", "adam", n_samples=90, n_features=7)
+    check_same_bits([CudaEngine(EmulatedDevice()), CudaEngine(emulated)], "uint8", "adam", n_samples=90, n_features=7)
 
 
 def test_the_shuffle_is_the_sequential_one(emulated, monkeypatch):
@@ -223,7 +224,7 @@ def test_the_shuffle_is_the_sequential_one(emulated, monkeypatch):
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     problem = sample_problem("uint8", n_samples=500, n_features=2, n_classes=2)
     batch = replace(sample_batch(problem), sample_weight=None)
-    state = AdamSolver(1, 64).begin(replace(problem, device=emulated), batch, 1)
+    state = CudaEngine(emulated).begin(problem, batch, AdamSolver(1, 64))
     state.advance(1, 1.0)
     for member, seed in enumerate(batch.seed):
         items = list(range(500))
@@ -263,36 +264,36 @@ def test_an_interrupt_leaves_nothing_on_the_device(emulated, monkeypatch, solver
     """Even while the exception, with all frames of its traceback, is kept, as an interactive session does."""
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     if streamed:
-        monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
+        monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
     device = Interrupted(kernel)
-    problem = replace(sample_problem("uint8"), device=device)
+    problem = sample_problem("uint8")
     with pytest.raises(KeyboardInterrupt) as kept:
-        solve(problem, sample_batch(problem), SOLVERS[solver])
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(device))
     assert kept.tb is not None
     assert device.used_bytes() == 0
 
 
 def test_an_interrupted_problem_can_be_trained_again(emulated):
     device = Interrupted("small_adam")
-    problem = replace(sample_problem("uint8"), device=device)
+    problem, engine = sample_problem("uint8"), CudaEngine(device)
     batch = sample_batch(problem)
     with pytest.raises(KeyboardInterrupt) as kept:
-        solve(problem, batch, SOLVERS["adam"])
+        solve(problem, batch, SOLVERS["adam"], engine)
     assert kept.tb is not None
     assert device.used_bytes() == 0
     device.kernel = None
-    again, fresh = (solve(one, batch, SOLVERS["adam"]) for one in (problem, replace(problem, device=emulated)))
-    np.testing.assert_array_equal(again.weights[0], fresh.weights[0])
+    again, fresh = (solve(problem, batch, SOLVERS["adam"], one) for one in (engine, CudaEngine(emulated)))
+    np.testing.assert_array_equal(again.coefficients[0], fresh.coefficients[0])
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_interrupted_prediction_leaves_nothing_on_the_device(emulated, monkeypatch, streamed):
     if streamed:
-        monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
+        monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
     problem, device = sample_problem("uint8"), Interrupted("member_values")
     weights = np.ones((3, 2, 6), np.float32)
     with pytest.raises(KeyboardInterrupt) as kept:
-        member_values(problem.X, weights, problem.center, problem.scale, device=device)
+        values_of(problem, weights, CudaEngine(device))
     assert kept.tb is not None
     assert device.used_bytes() == 0
 
@@ -301,8 +302,8 @@ def test_an_interrupted_prediction_leaves_nothing_on_the_device(emulated, monkey
 def test_what_has_no_room_leaves_nothing_on_the_device(emulated, monkeypatch, solver):
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
-    problem = replace(sample_problem("uint8"), device=emulated)
+    problem = sample_problem("uint8")
     with pytest.raises(MemoryError, match="need about") as kept:
-        solve(problem, sample_batch(problem), SOLVERS[solver])
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated))
     assert kept.tb is not None
     assert emulated.used_bytes() == 0

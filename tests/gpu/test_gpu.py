@@ -7,26 +7,27 @@ import pytest
 from sklearn.base import clone
 
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV
-from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem, solve
+from multiform.engines import solve
+from multiform.engines.cuda import CudaEngine
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch
 from multiform.testing import (
     SOLVERS,
     STORAGES,
-    CpuEngine,
-    GpuEngine,
     check_engine,
     check_parity,
     check_same_bits,
     exact_loss,
     sample_batch,
     sample_problem,
+    values_of,
 )
+from tests.named_engines import cpu
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif("not __import__('multiform.solvers.cuda', fromlist=['']).cuda_is_there()", reason="no GPU"),
+    pytest.mark.skipif("not __import__('multiform.engines.cuda', fromlist=['']).cuda_is_there()", reason="no GPU"),
 ]
 
-ENGINE = GpuEngine("cuda")
 SETTINGS = [
     {},
     {"MULTIFORM_GPU_SMALL": "0"},
@@ -41,13 +42,13 @@ def setting(request, monkeypatch):
 
 
 def test_every_installed_check(setting):
-    check_engine(ENGINE)
+    check_engine(CudaEngine("cuda"))
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_columns_and_starts(setting, storage, solver):
-    check_parity(ENGINE, storage, solver, some_columns=True, given_start=True)
+    check_parity(CudaEngine("cuda"), storage, solver, some_columns=True, given_start=True)
 
 
 @pytest.mark.parametrize(
@@ -57,22 +58,22 @@ def test_columns_and_starts(setting, storage, solver):
 @pytest.mark.parametrize("solver", ["adam", "cpm"])
 def test_odd_shapes(n_samples, n_features, n_classes, n_components, solver):
     problem = sample_problem("float32", n_samples=n_samples, n_features=n_features, n_classes=n_classes)
-    problem.scale[-1] = np.inf  # a column that never varies
+    problem.rows.scaling.scale[-1] = np.inf  # a column that never varies
     weight, noise = np.ones((1, n_classes), np.float32), np.array([0.2], np.float32)
     batch = ModelBatch(n_components, 0.5, weight, noise, np.array([3], np.uint64))
     method = AdamSolver(2, 64) if solver == "adam" else CpmSolver(1).literal()
-    ours, theirs = (engine.train(problem, batch, method) for engine in (ENGINE, CpuEngine()))
+    ours, theirs = (solve(problem, batch, method, engine) for engine in (CudaEngine("cuda"), cpu()))
     np.testing.assert_allclose(ours.losses[0], theirs.losses[0], rtol=2e-3)
     # Where nothing is left to gain a move hangs on rounding; those few coordinates may differ.
-    same = np.isclose(ours.weights[0], theirs.weights[0], rtol=2e-2, atol=2e-3)
+    same = np.isclose(ours.coefficients[0], theirs.coefficients[0], rtol=2e-2, atol=2e-3)
     assert same.mean() > 0.95
-    losses = [exact_loss(problem, batch, state.weights[0]) for state in (ours, theirs)]
+    losses = [exact_loss(problem, batch, state.coefficients[0]) for state in (ours, theirs)]
     np.testing.assert_allclose(losses[0], losses[1], rtol=5e-3)
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_the_same_bits_every_time(setting, solver):
-    check_same_bits([ENGINE, GpuEngine("cuda"), GpuEngine("cuda")], "uint8", solver)
+    check_same_bits([CudaEngine("cuda"), CudaEngine("cuda"), CudaEngine("cuda")], "uint8", solver)
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
@@ -80,19 +81,14 @@ def test_streamed_rows_give_the_same_bits(monkeypatch, solver):
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     problem = sample_problem("uint8", n_samples=3_000, n_features=500)
     batch = sample_batch(problem)
-    whole = ENGINE.train(problem, batch, SOLVERS[solver])
-    monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
-    streamed = ENGINE.train(problem, batch, SOLVERS[solver])
-    for mine, its in zip(streamed.weights, whole.weights, strict=True):
+    whole = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
+    monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
+    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
+    for mine, its in zip(streamed.coefficients, whole.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
-    np.testing.assert_array_equal(
-        ENGINE.member_values(problem, whole.weights[0]), _values_in_memory(monkeypatch, problem, whole.weights[0])
-    )
-
-
-def _values_in_memory(monkeypatch, problem, weights):
-    monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.6)
-    return ENGINE.member_values(problem, weights)
+    f = values_of(problem, whole.coefficients[0], CudaEngine("cuda"))
+    monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.6)
+    np.testing.assert_array_equal(f, values_of(problem, whole.coefficients[0], CudaEngine("cuda")))
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm", "cpm-literal"])
@@ -149,13 +145,14 @@ def test_arrays_of_the_gpu_are_answered_there(digits, library):
 def test_two_threads_do_not_mix():
     problem = sample_problem("uint8", n_samples=2_000, n_features=40)
     batch = sample_batch(problem)
-    alone = {name: ENGINE.train(problem, batch, SOLVERS[name]).weights for name in ("adam", "cpm, all departures")}
+    names = ("adam", "cpm, all departures")
+    alone = {name: solve(problem, batch, SOLVERS[name], CudaEngine("cuda")).coefficients for name in names}
     found, threads = {}, []
     for name in alone:
         for turn in range(2):
 
             def work(name=name, turn=turn):
-                found[name, turn] = ENGINE.train(problem, batch, SOLVERS[name]).weights
+                found[name, turn] = solve(problem, batch, SOLVERS[name], CudaEngine("cuda")).coefficients
 
             threads.append(threading.Thread(target=work))
     for thread in threads:
@@ -180,10 +177,8 @@ def test_an_interrupt_frees_the_device(solver):
         raise KeyboardInterrupt
 
     source = sample_problem("uint8", n_samples=20_000, n_features=300)
-    problem = TrainingProblem(source.X, source.target, 3, source.center, source.scale, "cuda")
     with pytest.raises(KeyboardInterrupt):
-        solve(problem, sample_batch(problem), solver, after_pass=interrupt)
-    del problem
+        solve(source, sample_batch(source), solver, CudaEngine("cuda"), after_pass=interrupt)
     assert pool.used_bytes() == before
 
 
@@ -192,7 +187,7 @@ def test_too_large_a_batch_is_said(monkeypatch):
     monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
     problem = sample_problem("uint8")
     with pytest.raises(MemoryError, match=r"need about .* GB on the GPU, which has .* GB for them: train fewer"):
-        ENGINE.train(problem, sample_batch(problem), SOLVERS["adam"])
+        solve(problem, sample_batch(problem), SOLVERS["adam"], CudaEngine("cuda"))
 
 
 @pytest.mark.slow

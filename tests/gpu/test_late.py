@@ -1,22 +1,23 @@
 """`CudaDevice` itself, over a CuPy that does everything as late as it may: what is read too early, or given away while
 somebody still reads it, comes out wrong."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from multiform.solvers import member_values, solve
-from multiform.solvers.cuda import device as cuda_device
-from multiform.solvers.cuda.device import CudaDevice
+from multiform.engines import evaluate, solve
+from multiform.engines.cuda import CudaEngine
+from multiform.engines.cuda import device as cuda_device
+from multiform.engines.cuda.device import CudaDevice
+from multiform.engines.cuda.storage import place
+from multiform.separators import Separators
 from multiform.testing import (
     SOLVERS,
     STORAGES,
-    GpuEngine,
-    check_member_values,
     check_parity,
+    check_values,
     sample_batch,
     sample_problem,
+    values_of,
 )
 from tests.gpu.late_cupy import Array, current_stream, late_cupy
 
@@ -34,42 +35,42 @@ def late(emulated, monkeypatch):
 
 @pytest.mark.parametrize("solver", SETTINGS)
 def test_same_moves_as_the_twin(late, solver):
-    check_parity(GpuEngine("cuda"), "uint8", solver)
+    check_parity(CudaEngine("cuda"), "uint8", solver)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
 def test_member_values(late, storage):
-    check_member_values(GpuEngine("cuda"), storage)
+    check_values(CudaEngine("cuda"), storage)
 
 
 @pytest.mark.parametrize("solver", SETTINGS)
 @pytest.mark.parametrize("storage", ["uint8", pytest.param("csr", marks=pytest.mark.slow)])
 def test_streamed_rows_give_the_same_bits(late, monkeypatch, solver, storage):
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
-    monkeypatch.setattr("multiform.solvers.cuda.cpm.LOOK", 20)  # several parts a sweep
-    problem = replace(sample_problem(storage, n_samples=120), device="cuda")
+    monkeypatch.setattr("multiform.engines.cuda.cpm.LOOK", 20)  # several parts a sweep
+    problem = sample_problem(storage, n_samples=120)
     batch = sample_batch(problem)
-    whole = solve(problem, batch, SOLVERS[solver])
-    f = GpuEngine("cuda").member_values(problem, whole.weights[0])
-    monkeypatch.setattr("multiform.solvers.cuda.storage.ROOM_FOR_X", 0.0)
-    monkeypatch.setattr("multiform.solvers.cuda.values.WORK_BYTES", 2_000)
-    streamed_problem = replace(problem)
-    streamed = solve(streamed_problem, batch, SOLVERS[solver])
-    assert streamed_problem.device_rows.streamed
-    for mine, its in zip(streamed.weights, whole.weights, strict=True):
+    whole = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
+    f = values_of(problem, whole.coefficients[0], CudaEngine("cuda"))
+    monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
+    monkeypatch.setattr("multiform.engines.cuda.values.WORK_BYTES", 2_000)
+    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
+    assert place(problem.rows, CudaDevice()).streamed
+    for mine, its in zip(streamed.coefficients, whole.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
-    np.testing.assert_array_equal(GpuEngine("cuda").member_values(problem, whole.weights[0]), f)
+    np.testing.assert_array_equal(values_of(problem, whole.coefficients[0], CudaEngine("cuda")), f)
 
 
 def test_an_array_of_the_device_may_still_be_in_the_making(late):
     """X is written on the caller's stream after the call; the answer is complete when it is given."""
     problem = sample_problem("uint8")
     weights = np.random.default_rng(0).normal(size=(3, 2, 6)).astype(np.float32)
-    X = late.zeros(problem.X.shape, np.uint8)
-    current_stream().add(lambda: np.copyto(X.values, problem.X))
-    found = member_values(X, weights, problem.center, problem.scale)
+    X = late.zeros(problem.rows.stored.shape, np.uint8)
+    current_stream().add(lambda: np.copyto(X.values, problem.rows.stored))
+    separators = Separators(weights, problem.rows.scaling, 3)
+    found = evaluate(separators, X, "cpu", None)
     assert isinstance(found, Array)
-    expected = member_values(problem.X, weights, problem.center, problem.scale)
+    expected = evaluate(separators, problem.rows.stored, "cpu", None)
     np.testing.assert_allclose(found.values, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -92,6 +93,9 @@ def test_a_budget_is_for_all_that_is_held(late, monkeypatch):
 def test_too_large_an_array_of_the_device_is_said(late, monkeypatch):
     monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "3000")
     problem = sample_problem("uint8")
-    X, weights = late.asarray(problem.X), np.ones((3, 2, 6), np.float32)
+    X, separators = (
+        late.asarray(problem.rows.stored),
+        Separators(np.ones((3, 2, 6), np.float32), problem.rows.scaling, 3),
+    )
     with pytest.raises(MemoryError, match=r"X, on the GPU already, needs a copy of .* GB there; .* give it in parts"):
-        member_values(X, weights, problem.center, problem.scale)
+        evaluate(separators, X, "cpu", None)

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from multiform import DiagnosisPlanner, QMSClassifier, QMSClassifierCV
-from multiform.solvers import AdamSolver, CpmSolver
-from multiform.solvers.cuda import device as cuda_device
-from multiform.solvers.cuda.cpm import REGISTERS_OF_THREAD
-from multiform.solvers.cuda.sources import argument_layout
-from multiform.solvers.placement import GAINS_FROM, works_on_gpu
-from multiform.testing import SOLVERS, GpuEngine, sample_batch, sample_problem
+from multiform.engines import EVALUATION_GAINS_FROM, TRAINING_GAINS_FROM, engine_for, solve
+from multiform.engines.cuda import CudaEngine
+from multiform.engines.cuda import device as cuda_device
+from multiform.engines.cuda.cpm import REGISTERS_OF_THREAD
+from multiform.engines.cuda.sources import argument_layout
+from multiform.testing import SOLVERS, sample_batch, sample_problem
 from tests.gpu import nvrtc
 from tests.gpu.emulated import EmulatedDevice
 
@@ -24,7 +24,7 @@ def test_nothing_of_the_gpu_is_imported_before_it_is_asked_for():
     script = (
         "import sys, numpy as np, multiform;"
         "multiform.QMSClassifier(max_iter=2).fit(np.eye(4), [0, 1, 0, 1]).predict(np.eye(4));"
-        "print([name for name in sys.modules if name.startswith(('cupy', 'multiform.solvers.cuda'))])"
+        "print([name for name in sys.modules if name.startswith(('cupy', 'multiform.engines.cuda'))])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -67,23 +67,21 @@ def test_device_is_one_of_three(estimator, digits):
 
 @pytest.mark.parametrize("estimator", [QMSClassifier, QMSClassifierCV])
 def test_auto_is_the_cpu_where_there_is_no_gpu(monkeypatch, digits, estimator):
-    monkeypatch.setattr("multiform.solvers.cuda.device.cuda_is_there", lambda: False)
+    monkeypatch.setattr("multiform.engines.cuda.cuda_is_there", lambda: False)
     X, y = digits[0][:80], digits[1][:80]
     auto, cpu = (estimator(max_iter=3, random_state=0, device=device).fit(X, y) for device in ("auto", "cpu"))
     np.testing.assert_array_equal(auto.predict_proba(X), cpu.predict_proba(X))
 
 
-def test_auto_asks_for_work_enough(monkeypatch):
-    monkeypatch.setattr("multiform.solvers.cuda.device.cuda_is_there", lambda: True)
-    from dataclasses import replace
-
-    problem = replace(sample_problem(), device="auto")
-    batch = sample_batch(problem)
-    work = 60 * 5 * 3 * 3 * 3  # samples, features, classes, rows, members
-    assert not works_on_gpu(problem, batch, AdamSolver(1))
-    assert works_on_gpu(problem, batch, AdamSolver(int(GAINS_FROM / work) + 1))
-    assert works_on_gpu(replace(problem, device="cuda"), batch, CpmSolver(1))
-    assert not works_on_gpu(replace(problem, device="cpu"), batch, CpmSolver(10**9))
+def test_auto_asks_for_work_enough(emulated, monkeypatch):
+    monkeypatch.setattr("multiform.engines.cuda.cuda_is_there", lambda: True)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
+    assert not isinstance(engine_for("auto", 1, training=TRAINING_GAINS_FROM - 1), CudaEngine)
+    assert isinstance(engine_for("auto", 1, training=TRAINING_GAINS_FROM), CudaEngine)
+    assert not isinstance(engine_for("auto", 1, evaluating=EVALUATION_GAINS_FROM - 1), CudaEngine)
+    assert isinstance(engine_for("auto", 1, evaluating=EVALUATION_GAINS_FROM), CudaEngine)
+    assert isinstance(engine_for("cuda", 1), CudaEngine)
+    assert not isinstance(engine_for("cpu", 1, training=1e18), CudaEngine)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +98,7 @@ def test_settings_of_the_environment_are_checked(emulated, monkeypatch, variable
     problem = sample_problem()
     solver = SOLVERS["cpm, all departures" if variable.endswith("CLUSTERS") else "adam"]
     with pytest.raises(ValueError, match=f"{variable} must be {allowed}; got '{re.escape(value)}'"):
-        GpuEngine(emulated).train(problem, sample_batch(problem), solver)
+        solve(problem, sample_batch(problem), solver, CudaEngine(emulated))
 
 
 @pytest.mark.parametrize(("solver", "small"), [("adam", "0"), ("adam", "1"), ("cpm, all departures", "0")])
@@ -109,27 +107,27 @@ def test_too_little_memory_is_said_before_anything_is_allocated(emulated, monkey
     monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
     problem = sample_problem()
     with pytest.raises(MemoryError, match=r"3 models of 3 x 3 x 32 coefficients .* need about .* GB .* train fewer"):
-        GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS[solver])
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated))
     assert not [kernel for kernel in emulated.launches if kernel != "to_half"]
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_too_many_members_at_a_time_are_refused(emulated, monkeypatch, solver):
     """A grid's second and third side are short; small members, one block each, have all of the first."""
-    monkeypatch.setattr("multiform.solvers.cuda.members.MOST_SEPARATORS", 8)
+    monkeypatch.setattr("multiform.engines.cuda.members.MOST_SEPARATORS", 8)
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     problem = sample_problem()
     with pytest.raises(ValueError, match="at most 8 separators at a time; got 3 members of 3 classes: train them in"):
-        GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS[solver])
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated))
     monkeypatch.setenv("MULTIFORM_GPU_SMALL", "1")
-    assert len(GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS["adam"]).weights) == 3
+    assert len(solve(problem, sample_batch(problem), SOLVERS["adam"], CudaEngine(emulated)).coefficients) == 3
 
 
 def test_estimators_reach_the_device(emulated, monkeypatch, digits):
     """`device` of the estimators is that of the problem; all above them goes through the engine."""
     from multiform import LoyaltyClassifier
 
-    monkeypatch.setattr("multiform.solvers.cuda.open_device", lambda name: emulated)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
     X, y = digits[0][:60, :6], digits[1][:60] % 3
     for model in (
         QMSClassifier(max_iter=2, device="cuda", random_state=0),
@@ -145,7 +143,7 @@ def test_estimators_reach_the_device(emulated, monkeypatch, digits):
 
 
 def test_plans_are_trained_on_the_device(emulated, monkeypatch, digits):
-    monkeypatch.setattr("multiform.solvers.cuda.open_device", lambda name: emulated)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
     X, y = digits[0][:80, [20, 26, 36]], digits[1][:80] % 2
     costs = {f"x{column}": 1.0 + column for column in range(3)}
     answers = {}
@@ -159,7 +157,7 @@ def test_plans_are_trained_on_the_device(emulated, monkeypatch, digits):
 
 
 def test_partial_fit_goes_on_from_its_moments(emulated, monkeypatch, digits):
-    monkeypatch.setattr("multiform.solvers.cuda.open_device", lambda name: emulated)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
     X, y = digits[0][:50, :5], digits[1][:50] % 2
     models = [QMSClassifier(device=device, random_state=0) for device in ("cuda", "cpu")]
     for model in models:
@@ -260,7 +258,7 @@ def test_wrong_arrays_of_the_gpu_are_said(fake_cupy, digits, array):
 def test_an_old_gpu_has_no_clusters(emulated):
     problem = sample_problem("uint8")
     old = EmulatedDevice(capability=80)
-    GpuEngine(old).train(problem, sample_batch(problem), SOLVERS["cpm, all departures"])
+    solve(problem, sample_batch(problem), SOLVERS["cpm, all departures"], CudaEngine(old))
     assert "cpm_row" in old.launches
-    GpuEngine(emulated).train(problem, sample_batch(problem), SOLVERS["cpm, all departures"])
+    solve(problem, sample_batch(problem), SOLVERS["cpm, all departures"], CudaEngine(emulated))
     assert "cpm_row_in_clusters_of_8" in emulated.launches

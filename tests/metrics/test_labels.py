@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from multiform.metrics import confusion_tensor, loyalty_table
-from multiform.metrics._labels import distinct, positions
+from multiform.metrics.labels import distinct, positions
 
 some_labels = st.lists(
     st.one_of(st.integers(-3, 3), st.sampled_from(["", "0", "1", "a", "a\0", "\0", "00"])), min_size=1

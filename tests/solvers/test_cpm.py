@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_classification
 
-from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem, solve
-from multiform.testing import CpuEngine, exact_loss, loss_at_equal_work, sample_batch, sample_problem
+from multiform.engines import ReferenceEngine, solve
+from multiform.separators import Rows, Scaling
+from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
+from multiform.testing import exact_loss, loss_at_equal_work, sample_batch, sample_problem
+from tests.named_engines import cpu
 
 
 def standardised(X, y):
     X = ((X - X.mean(axis=0)) / np.maximum(X.std(axis=0), 1e-6)).astype(np.float32)
     p = X.shape[1]
-    return TrainingProblem(X, y.astype(np.int32), int(y.max()) + 1, np.zeros(p, np.float32), np.ones(p, np.float32))
+    return TrainingProblem(Rows(X, Scaling.identity(p)), y.astype(np.int32), int(y.max()) + 1)
 
 
 def plain_batch(problem, seed=0, q=8):
@@ -28,9 +31,9 @@ def test_fast_cpm_ends_below_the_literal_one_at_equal_work(seed):
     problem = standardised(X, y)
     batch = plain_batch(problem, seed)
     for n_sweeps in (1, 4):
-        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
-        fast = loss_at_equal_work(problem, batch, CpmSolver(1), literal.looked)
-        assert fast < exact_loss(problem, batch, literal.weights[0])
+        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), cpu())
+        fast = loss_at_equal_work(problem, batch, CpmSolver(1), literal.counts["looked"])
+        assert fast < exact_loss(problem, batch, literal.coefficients[0])
 
 
 def test_fast_cpm_starts_faster_on_small_data():
@@ -38,10 +41,10 @@ def test_fast_cpm_starts_faster_on_small_data():
     problem = standardised(*load_breast_cancer(return_X_y=True))
     batch, n = plain_batch(problem), len(problem.target)
     solver = CpmSolver(1, step=0.3, largest=2.0, slack=0.8, max_entries=n // 4, ramp=1)
-    literal = solve(problem, batch, solver.literal(), n_jobs=1)
-    fast = loss_at_equal_work(problem, batch, solver, literal.looked)
+    literal = solve(problem, batch, solver.literal(), cpu())
+    fast = loss_at_equal_work(problem, batch, solver, literal.counts["looked"])
     floor = n * (problem.n_classes - 1) * 0.5
-    assert fast - floor < 0.67 * (exact_loss(problem, batch, literal.weights[0]) - floor)
+    assert fast - floor < 0.67 * (exact_loss(problem, batch, literal.coefficients[0]) - floor)
 
 
 @pytest.mark.parametrize("load", [load_iris, load_breast_cancer])
@@ -50,18 +53,18 @@ def test_row_synchronous_cpm_over_active_samples_ends_below_the_literal_one(load
     """At equal work, on real sets. `python -m benchmarks cpm` has many more."""
     problem = standardised(*load(return_X_y=True))
     batch = plain_batch(problem)
-    literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
+    literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), cpu())
     synchronous = replace(CpmSolver(1).literal(), synchronous=True, slack=0.8)
-    after = loss_at_equal_work(problem, batch, synchronous, literal.looked)
-    assert after < exact_loss(problem, batch, literal.weights[0])
+    after = loss_at_equal_work(problem, batch, synchronous, literal.counts["looked"])
+    assert after < exact_loss(problem, batch, literal.coefficients[0])
 
 
 def test_work_counts_every_sample_of_every_point():
     """All columns are dense here, so a literal point looks at all samples (padded to whole vectors) of its class."""
     problem = standardised(*load_wine(return_X_y=True))
-    state = solve(problem, plain_batch(problem), CpmSolver(2).literal(), n_jobs=1)
+    state = solve(problem, plain_batch(problem), CpmSolver(2).literal(), cpu())
     n = len(problem.target)
-    assert n * state.tried <= state.looked <= (n + 2 * 16) * state.tried
+    assert n * state.counts["tried"] <= state.counts["looked"] <= (n + 2 * 16) * state.counts["tried"]
 
 
 @pytest.mark.parametrize("load", [load_wine, load_breast_cancer])
@@ -70,20 +73,20 @@ def test_row_synchronous_sweeps_alone_cost_nothing(load):
     problem = standardised(*load(return_X_y=True))
     batch = plain_batch(problem)
     for n_sweeps in (1, 2, 4):
-        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), n_jobs=1)
-        synchronous = solve(problem, batch, replace(CpmSolver(n_sweeps).literal(), synchronous=True), n_jobs=1)
-        before = exact_loss(problem, batch, literal.weights[0])
-        assert exact_loss(problem, batch, synchronous.weights[0]) < 1.01 * before
+        literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), cpu())
+        synchronous = solve(problem, batch, replace(CpmSolver(n_sweeps).literal(), synchronous=True), cpu())
+        before = exact_loss(problem, batch, literal.coefficients[0])
+        assert exact_loss(problem, batch, synchronous.coefficients[0]) < 1.01 * before
 
 
 def test_at_most_two_points_a_coordinate():
     problem = sample_problem()
     batch = sample_batch(problem)
-    coordinates = sum(weights.size for weights in CpuEngine().train(problem, batch, CpmSolver(1)).weights)
+    coordinates = sum(weights.size for weights in solve(problem, batch, CpmSolver(1), cpu()).coefficients)
     for n_sweeps in (1, 3):
-        state = CpuEngine().train(problem, batch, CpmSolver(n_sweeps).literal())
-        assert n_sweeps * coordinates <= state.tried <= 2 * n_sweeps * coordinates
-        assert state.accepted <= n_sweeps * coordinates
+        state = solve(problem, batch, CpmSolver(n_sweeps).literal(), cpu())
+        assert n_sweeps * coordinates <= state.counts["tried"] <= 2 * n_sweeps * coordinates
+        assert state.counts["accepted"] <= n_sweeps * coordinates
 
 
 def test_literal_turns_every_departure_off():
@@ -99,9 +102,9 @@ def test_perturbations_keep_their_limits(kernel):
     problem = sample_problem()
     batch = sample_batch(problem, given_start=True)
     solver = CpmSolver(1, step=0.3, grow=10.0, largest=0.35).literal()
-    before = CpuEngine(kernel).train(problem, batch, solver).weights[0]
+    before = solve(problem, batch, solver, cpu(kernel)).coefficients[0]
     for n_sweeps in (2, 3, 4):
-        after = CpuEngine(kernel).train(problem, batch, replace(solver, n_passes=n_sweeps)).weights[0]
+        after = solve(problem, batch, replace(solver, n_passes=n_sweeps), cpu(kernel)).coefficients[0]
         moves = np.abs(after - before)
         assert moves[:, :, :-1].max() <= 0.35 / np.sqrt(problem.n_features) * (1 + 1e-4)
         assert moves[:, :, -1].max() <= 0.35 * (1 + 1e-4)
@@ -113,7 +116,7 @@ def test_a_class_without_an_active_sample_of_its_own(storage):
     """One sample fills the sweep: the other classes have nothing of their own to look at."""
     problem = sample_problem(storage)
     solver = CpmSolver(5, max_entries=1)
-    state = CpuEngine("portable", 2).train(problem, sample_batch(problem), solver)
-    twin = CpuEngine("reference").train(problem, sample_batch(problem), solver)
-    for mine, its in zip(state.weights, twin.weights, strict=True):
+    state = solve(problem, sample_batch(problem), solver, cpu("portable", 2))
+    twin = solve(problem, sample_batch(problem), solver, ReferenceEngine())
+    for mine, its in zip(state.coefficients, twin.coefficients, strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-3, atol=1e-4)

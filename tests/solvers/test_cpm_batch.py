@@ -5,8 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multiform.engines import solve
+from multiform.separators import Rows, Scaling
 from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
-from multiform.testing import STORAGES, CpuEngine, exact_loss, sample_problem
+from multiform.testing import STORAGES, exact_loss, sample_problem
+from tests.named_engines import cpu
 
 FAST = CpmSolver(4, max_entries=120, ramp=2)  # few enough to be full before every sample was looked at
 SOLVERS = {"departures": FAST, "all samples": replace(FAST, max_entries=0), "literal": CpmSolver(3).literal()}
@@ -36,18 +39,18 @@ def alone(batch, member):
 
 
 def outcome(state):
-    return state.weights, state.losses, state.tried, state.accepted, state.looked
+    return state.coefficients, state.losses, state.counts
 
 
 def assert_as_alone(problem, batch, solver, engine):
-    together = engine.train(problem, batch, solver)
-    counts = np.zeros(3, np.int64)
+    together = solve(problem, batch, solver, engine)
+    counts = dict.fromkeys(("tried", "accepted", "looked"), 0)
     for member in range(len(batch)):
-        weights, losses, *its_counts = outcome(engine.train(problem, alone(batch, member), solver))
-        np.testing.assert_array_equal(together.weights[member], weights[0], err_msg=f"member {member}")
+        weights, losses, its_counts = outcome(solve(problem, alone(batch, member), solver, engine))
+        np.testing.assert_array_equal(together.coefficients[member], weights[0], err_msg=f"member {member}")
         assert together.losses[member] == losses[0]
-        counts += its_counts
-    assert (together.tried, together.accepted, together.looked) == tuple(counts)
+        counts = {name: counts[name] + its_counts[name] for name in counts}
+    assert together.counts == counts
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -55,7 +58,7 @@ def assert_as_alone(problem, batch, solver, engine):
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_members_that_begin_alike_are_as_alone(storage, solver, n_threads):
     problem = sample_problem(storage, n_samples=1500, n_features=21, n_classes=4)
-    assert_as_alone(problem, weighted(4, 5), SOLVERS[solver], CpuEngine("auto", n_threads))
+    assert_as_alone(problem, weighted(4, 5), SOLVERS[solver], cpu("auto", n_threads))
 
 
 def different(problem):
@@ -85,7 +88,7 @@ def different(problem):
 @pytest.mark.parametrize("what", different(sample_problem()))
 def test_members_that_differ_in_one_thing_are_as_alone(what):
     problem = sample_problem(n_samples=900, n_features=10, n_classes=3)
-    assert_as_alone(problem, weighted(3, 4, **different(problem)[what]), FAST, CpuEngine("auto", 2))
+    assert_as_alone(problem, weighted(3, 4, **different(problem)[what]), FAST, cpu("auto", 2))
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
@@ -94,10 +97,10 @@ def test_the_first_loss_has_each_members_own_weights(n_threads):
     problem = sample_problem(n_samples=300)
     random = np.random.default_rng(1)
     batch = weighted(3, 4, sample_weight=random.uniform(0.5, 2, size=300).astype(np.float32))
-    state = CpuEngine("auto", n_threads).train(problem, batch, CpmSolver(1, max_entries=0, slack=0.0))
+    state = solve(problem, batch, CpmSolver(1, max_entries=0, slack=0.0), cpu("auto", n_threads))
     for member in range(4):
         weight = batch.class_weight[member][problem.target].astype(np.float64) * batch.sample_weight
-        expected = exact_loss(problem, batch, batch.initial_weights(problem, member), member) / weight.sum()
+        expected = exact_loss(problem, batch, batch.initial_coefficients(problem, member), member) / weight.sum()
         np.testing.assert_allclose(state.losses[member], [expected], rtol=1e-4)
 
 
@@ -106,14 +109,14 @@ def test_a_sweep_that_is_interrupted_goes_on_as_if_it_were_not(n_threads):
     """With hardly any time the core comes back after a row or two, and sweeps of several members are under way."""
     problem = sample_problem(n_samples=1500, n_features=21, n_classes=4)
     batch = weighted(4, 5)
-    expected = CpuEngine("auto", n_threads).train(problem, batch, FAST)
-    state = FAST.begin(problem, batch, n_threads)
+    expected = solve(problem, batch, FAST, cpu("auto", n_threads))
+    state = cpu("auto", n_threads).begin(problem, batch, FAST)
     calls = 0
     while state.passes < FAST.n_passes:
         state.advance(FAST.n_passes, 1e-4 * 1.05**calls)  # longer in the end, for the slowest machine
         calls += 1
     assert calls > FAST.n_passes
-    for mine, its in zip(state.weights, expected.weights, strict=True):
+    for mine, its in zip(state.coefficients, expected.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
     assert outcome(state)[1:] == outcome(expected)[1:]
 
@@ -122,12 +125,12 @@ def test_members_may_also_go_on_one_by_one():
     """A batch whose members are advanced sweep by sweep, as with `after_pass`: every sweep takes over the memory."""
     problem = sample_problem("uint8", n_samples=1500, n_features=21, n_classes=4)
     batch = weighted(4, 5)
-    expected = CpuEngine("auto", 2).train(problem, batch, FAST)
-    state = FAST.begin(problem, batch, 2)
+    expected = solve(problem, batch, FAST, cpu("auto", 2))
+    state = cpu("auto", 2).begin(problem, batch, FAST)
     for until in range(1, FAST.n_passes + 1):
         while state.passes < until:
             state.advance(until, 60.0)
-    for mine, its in zip(state.weights, expected.weights, strict=True):
+    for mine, its in zip(state.coefficients, expected.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
 
 
@@ -136,6 +139,6 @@ def test_members_that_share_memory_alone_are_as_alone():
     random = np.random.default_rng(0)
     target = (np.arange(3000) % 3).astype(np.int32)
     X = random.normal(size=(3000, 40)).astype(np.float32)
-    problem = TrainingProblem(X, target, 3, X.mean(axis=0), X.std(axis=0))
+    problem = TrainingProblem(Rows(X, Scaling(X.mean(axis=0), X.std(axis=0))), target, 3)
     batch = weighted(3, 7, seed=np.arange(7, dtype=np.uint64))
-    assert_as_alone(problem, batch, CpmSolver(3, max_entries=1000, ramp=2), CpuEngine("auto", 2))
+    assert_as_alone(problem, batch, CpmSolver(3, max_entries=1000, ramp=2), cpu("auto", 2))

@@ -6,8 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem, member_values
-from multiform.testing import CpuEngine
+from multiform.engines import solve
+from multiform.separators import Rows, Scaling, Separators
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem
+from tests.named_engines import cpu
 
 LITERAL = CpmSolver(3).literal()
 seeds = st.integers(0, 2**31)
@@ -19,7 +21,7 @@ def random_problem(seed, m=3, n=40, p=4, q=2):
     X = random.normal(size=(n, p)).astype(np.float32)
     target = (np.arange(n) % m).astype(np.int32)
     X += random.normal(size=(m, p)).astype(np.float32)[target]
-    problem = TrainingProblem(X, target, m, np.zeros(p, np.float32), np.ones(p, np.float32))
+    problem = TrainingProblem(Rows(X, Scaling.identity(p)), target, m)
     start = random.normal(size=(m, q, p + 1)).astype(np.float32)
     class_weight = random.uniform(0.5, 2, size=(1, m)).astype(np.float32)
     batch = ModelBatch(q, 0.5, class_weight, np.array([0.2], np.float32), np.array([seed], np.uint64), start=[start])
@@ -27,7 +29,7 @@ def random_problem(seed, m=3, n=40, p=4, q=2):
 
 
 def train(problem, batch, solver):
-    return CpuEngine("auto", 2).train(problem, batch, solver)
+    return solve(problem, batch, solver, cpu("auto", 2))
 
 
 @given(seed=seeds, power=st.integers(-6, 6))
@@ -38,8 +40,8 @@ def test_the_unit_of_f_does_not_matter_to_cpm(seed, power):
     plain = train(problem, batch, LITERAL)
     scaled_solver = replace(LITERAL, step=LITERAL.step * c, smallest=LITERAL.smallest * c, largest=LITERAL.largest * c)
     scaled = train(problem, replace(batch, start=[batch.start[0] * c]), scaled_solver)
-    assert (plain.tried, plain.accepted) == (scaled.tried, scaled.accepted)
-    np.testing.assert_array_equal(scaled.weights[0], plain.weights[0] * c)
+    assert (plain.counts["tried"], plain.counts["accepted"]) == (scaled.counts["tried"], scaled.counts["accepted"])
+    np.testing.assert_array_equal(scaled.coefficients[0], plain.coefficients[0] * c)
     assert scaled.losses == plain.losses
 
 
@@ -54,7 +56,7 @@ def test_the_unit_of_f_does_not_matter_to_adam(seed, power):
         replace(batch, start=[batch.start[0] * np.float32(c)]),
         replace(solver, learning_rate=solver.learning_rate * c, epsilon=solver.epsilon / c),
     )
-    np.testing.assert_array_equal(scaled.weights[0], plain.weights[0] * np.float32(c))
+    np.testing.assert_array_equal(scaled.coefficients[0], plain.coefficients[0] * np.float32(c))
 
 
 @given(seed=seeds)
@@ -63,10 +65,10 @@ def test_the_order_of_samples_does_not_matter_to_literal_cpm(seed):
     problem, batch, random = random_problem(seed)
     batch = replace(batch, sample_weight=random.uniform(0.5, 2, size=(1, 40)).astype(np.float32))
     order = random.permutation(40)
-    shuffled = replace(problem, X=problem.X[order], target=problem.target[order])
+    shuffled = replace(problem, rows=problem.rows.part(order), target=problem.target[order])
     state = train(problem, batch, LITERAL)
     other = train(shuffled, replace(batch, sample_weight=batch.sample_weight[:, order]), LITERAL)
-    np.testing.assert_array_equal(state.weights[0], other.weights[0])
+    np.testing.assert_array_equal(state.coefficients[0], other.coefficients[0])
 
 
 @given(seed=seeds)
@@ -78,7 +80,7 @@ def test_permuting_classes_permutes_the_model(seed):
     permuted = replace(batch, start=[batch.start[0][order]], class_weight=batch.class_weight[:, order])
     for solver in (replace(LITERAL, synchronous=True), AdamSolver(2, batch_size=8, revisit=1.0)):
         state, other = train(problem, batch, solver), train(renamed, permuted, solver)
-        np.testing.assert_allclose(state.weights[0][order], other.weights[0], rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(state.coefficients[0][order], other.coefficients[0], rtol=1e-3, atol=1e-3)
 
 
 @given(seed=seeds)
@@ -87,11 +89,11 @@ def test_permuting_features_permutes_the_model(seed):
     problem, batch, random = random_problem(seed)
     order = random.permutation(problem.n_features)
     columns = np.append(order, problem.n_features)
-    shuffled = replace(problem, X=np.ascontiguousarray(problem.X[:, order]))
+    shuffled = replace(problem, rows=Rows(np.ascontiguousarray(problem.rows.stored[:, order]), problem.rows.scaling))
     permuted = replace(batch, start=[np.ascontiguousarray(batch.start[0][:, :, columns])])
     solver = AdamSolver(2, batch_size=8, revisit=1.0)
     state, other = train(problem, batch, solver), train(shuffled, permuted, solver)
-    np.testing.assert_allclose(state.weights[0][:, :, columns], other.weights[0], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(state.coefficients[0][:, :, columns], other.coefficients[0], rtol=1e-3, atol=1e-3)
     first = train(problem, batch, LITERAL).losses[0][0]
     np.testing.assert_allclose(train(shuffled, permuted, LITERAL).losses[0][0], first, rtol=1e-6)
 
@@ -100,8 +102,8 @@ def test_permuting_features_permutes_the_model(seed):
 def test_center_and_scale_fold_into_the_rows(seed, a, c):
     """f of a x + c, read with center c and scale a, is f of x."""
     problem, batch, _ = random_problem(seed)
-    weights, p = batch.start[0], problem.n_features
-    moved = (problem.X.astype(np.float64) * a + c * a).astype(np.float32)
-    f = member_values(moved, weights, np.full(p, c * a, np.float32), np.full(p, a, np.float32))
-    plain = member_values(problem.X, weights, problem.center, problem.scale)
+    coefficients, p, X = batch.start[0], problem.n_features, problem.rows.stored
+    moved = (X.astype(np.float64) * a + c * a).astype(np.float32)
+    f = Separators(coefficients, Scaling(np.full(p, c * a), np.full(p, a)), 3).values(moved, cpu())
+    plain = Separators(coefficients, Scaling.identity(p), 3).values(X, cpu())
     np.testing.assert_allclose(f, plain, rtol=1e-3, atol=1e-4)

@@ -8,9 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
+from multiform.engines import solve
+from multiform.engines.reference import ratio_loss
+from multiform.separators import Rows, Scaling
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, TrainingProblem
-from multiform.solvers.reference import ratio_loss
-from multiform.testing import CpuEngine, available_kernels, exact_loss, sample_batch, sample_problem
+from multiform.testing import available_kernels, exact_loss, sample_batch, sample_problem
+from tests.named_engines import cpu
 
 ENGINES = ["reference", *available_kernels()]
 
@@ -29,8 +32,9 @@ def paper_loss(weights, X, target, alpha, weight, noise=0.0):
 
 
 def rows_of(problem):
-    X = problem.X.toarray() if hasattr(problem.X, "toarray") else problem.X
-    return (X.astype(np.float64) - problem.center) / problem.scale
+    X, scaling = problem.rows
+    X = X.toarray() if hasattr(X, "toarray") else X
+    return (X.astype(np.float64) - scaling.center) / scaling.scale
 
 
 @pytest.fixture
@@ -96,7 +100,7 @@ def test_first_loss_of_both_solvers_is_the_papers(one_member, kernel):
     problem, batch, weight = one_member
     loss = paper_loss(batch.start[0], rows_of(problem), problem.target, batch.alpha, weight, noise=0.3)
     for solver in (CpmSolver(1).literal(), AdamSolver(1, batch_size=30, revisit=1.0)):
-        state = CpuEngine(kernel).train(problem, batch, solver)
+        state = solve(problem, batch, solver, cpu(kernel))
         assert state.losses[0][0] == pytest.approx(loss / weight.sum(), rel=1e-5)
 
 
@@ -104,7 +108,7 @@ def test_first_loss_of_both_solvers_is_the_papers(one_member, kernel):
 def test_first_moment_of_adam_is_the_gradient(one_member, kernel):
     """After one step over all samples Adam's first moment is (1 - beta1) times the gradient of the mean loss."""
     problem, batch, weight = one_member
-    state = CpuEngine(kernel).train(problem, batch, AdamSolver(1, batch_size=30, beta1=0.9, revisit=1.0))
+    state = solve(problem, batch, AdamSolver(1, batch_size=30, beta1=0.9, revisit=1.0), cpu(kernel))
     start, rows = batch.start[0].astype(np.float64), rows_of(problem)
 
     def mean_loss(flat):
@@ -124,7 +128,7 @@ def test_a_literal_sweep_is_the_papers(kernel):
     batch = ModelBatch(q, 0.5, ones, np.zeros(1, np.float32), np.zeros(1, np.uint64), start=[start])
     rows, share = rows_of(problem), np.ones(30)
     solver = CpmSolver(1, step=0.2).literal()
-    moved = CpuEngine(kernel).train(problem, batch, solver).weights[0]
+    moved = solve(problem, batch, solver, cpu(kernel)).coefficients[0]
 
     # The literal sweep, restated: class after class, row after row, column after column.
     weights, steps = start.astype(np.float64), solver.initial_steps(start).astype(np.float64)
@@ -143,13 +147,13 @@ def test_a_literal_sweep_is_the_papers(kernel):
 def test_samples_that_a_separator_meets_exactly():
     """f = 0 on a sample of its own class: a ratio of 0, no division by zero, nothing to gain."""
     X = np.array([[0.0], [1.0]], np.float32)
-    problem = TrainingProblem(X, np.array([0, 1], np.int32), 2, np.zeros(1, np.float32), np.ones(1, np.float32))
+    problem = TrainingProblem(Rows(X, Scaling.identity(1)), np.array([0, 1], np.int32), 2)
     start = np.array([[[1, 0]], [[1, 1]]], np.float32)
     batch = ModelBatch(
         1, 0.5, np.ones((1, 2), np.float32), np.zeros(1, np.float32), np.zeros(1, np.uint64), start=[start]
     )
     for kernel in ENGINES:
         for solver in (AdamSolver(2), CpmSolver(2).literal(), CpmSolver(2)):
-            state = CpuEngine(kernel).train(problem, batch, solver)
-            np.testing.assert_array_equal(state.weights[0], start)
+            state = solve(problem, batch, solver, cpu(kernel))
+            np.testing.assert_array_equal(state.coefficients[0], start)
             assert state.losses[0] == [0.5, 0.5]

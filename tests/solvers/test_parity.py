@@ -3,22 +3,23 @@
 import numpy as np
 import pytest
 
+from multiform.engines import CpuEngine
 from multiform.testing import (
     SOLVERS,
     STORAGES,
-    CpuEngine,
     available_kernels,
     check_batch_equals_singles,
     check_literal_cpm_descends,
-    check_member_values,
     check_parity,
     check_same_bits,
+    check_values,
     sample_batch,
     sample_problem,
 )
+from tests.named_engines import cpu
 
 KERNELS = available_kernels()
-COMPILED = [CpuEngine(kernel, n_threads) for kernel in KERNELS for n_threads in (1, 2, 3)]
+COMPILED = [cpu(kernel, n_threads) for kernel in KERNELS for n_threads in (1, 2, 3)]
 BLAS = [engine for engine in COMPILED if engine.kernel == "portable"]
 OWN = [engine for engine in COMPILED if engine.kernel != "portable"]
 
@@ -26,13 +27,13 @@ OWN = [engine for engine in COMPILED if engine.kernel != "portable"]
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_same_moves_as_the_twin(solver, storage):
-    check_parity(CpuEngine("portable", n_threads=2), storage, solver)
+    check_parity(cpu("portable", n_threads=2), storage, solver)
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, frozen_own", "cpm, all departures"])
 @pytest.mark.parametrize("storage", STORAGES)
 def test_same_moves_on_some_columns_from_a_given_start(solver, storage):
-    check_parity(CpuEngine("auto"), storage, solver, some_columns=True, given_start=True)
+    check_parity(cpu("auto"), storage, solver, some_columns=True, given_start=True)
 
 
 @pytest.mark.slow
@@ -63,49 +64,59 @@ def test_bits_where_adam_cuts_the_weights(n_features, n_classes):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("storage", STORAGES)
 def test_wide_data_against_the_twin(kernel, storage):
-    check_parity(CpuEngine(kernel, n_threads=2), storage, "adam", n_samples=150, n_features=850)
+    check_parity(cpu(kernel, n_threads=2), storage, "adam", n_samples=150, n_features=850)
 
 
 def test_very_wide_data_against_the_twin():
     """Groups of features that do not share out evenly."""
-    check_parity(CpuEngine(n_threads=2), solver="adam", n_samples=40, n_features=20_000)
+    check_parity(cpu(n_threads=2), solver="adam", n_samples=40, n_features=20_000)
 
 
 @pytest.mark.parametrize("kernel", ["reference", *KERNELS])
 @pytest.mark.parametrize("storage", STORAGES)
 def test_member_values(kernel, storage):
-    check_member_values(CpuEngine(kernel, n_threads=2), storage)
+    check_values(cpu(kernel, n_threads=2), storage)
 
 
 @pytest.mark.parametrize("kernel", ["reference", *KERNELS])
 def test_literal_cpm_never_raises_the_loss(kernel):
-    check_literal_cpm_descends(CpuEngine(kernel), n_sweeps=3 if kernel == "reference" else 12)
+    check_literal_cpm_descends(cpu(kernel), n_sweeps=3 if kernel == "reference" else 12)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 @pytest.mark.parametrize("solver", ["adam", "cpm, literal", "cpm, frozen_own", "cpm, all departures"])
 def test_a_member_is_what_it_is_alone(solver, n_threads):
-    check_batch_equals_singles(CpuEngine("auto", n_threads), solver)
+    check_batch_equals_singles(cpu("auto", n_threads), solver)
 
 
 def test_the_checks_can_fail():
     """An engine that is wrong in its last member only is found out."""
 
     class Wrong(CpuEngine):
-        def train(self, problem, batch, solver):
-            state = super().train(problem, batch, solver)
-            state.weights[-1][0, 0, 0] += 1
-            return state
+        def begin(self, problem, batch, solver, moments=None):
+            return WrongInTheEnd(super().begin(problem, batch, solver, moments), solver.n_passes)
 
-        def member_values(self, problem, weights):
-            return super().member_values(problem, weights) * 1.01
+        def values(self, rows, separators):
+            return super().values(rows, separators) * 1.01
 
-    with pytest.raises(AssertionError, match="member 2: weights"):
+    class WrongInTheEnd:
+        def __init__(self, state, n_passes):
+            self._state, self._n_passes = state, n_passes
+
+        def __getattr__(self, name):
+            return getattr(self._state, name)
+
+        def advance(self, until, seconds):
+            self._state.advance(until, seconds)
+            if self.passes == self._n_passes:
+                self.coefficients[-1][0, 0, 0] += 1
+
+    with pytest.raises(AssertionError, match="member 2: coefficients"):
         check_parity(Wrong())
     with pytest.raises(AssertionError, match="member values of float32"):
-        check_member_values(Wrong())
+        check_values(Wrong())
     with pytest.raises(AssertionError, match="adam"):
-        check_same_bits([CpuEngine(), Wrong()])
+        check_same_bits([cpu(), Wrong()])
     with pytest.raises(AssertionError, match="member 0"):
         check_batch_equals_singles(Wrong())
     with pytest.raises(AssertionError, match="raised the loss"):
@@ -121,6 +132,6 @@ def test_storages_hold_the_same_numbers():
     dense = sample_problem("float32")
     samples = np.arange(len(dense.target))
     for storage in STORAGES:
-        np.testing.assert_array_equal(dense.scaled(samples), sample_problem(storage).scaled(samples))
-    assert (dense.X == 0).mean() > 0.1
+        np.testing.assert_array_equal(dense.rows.scaled(samples), sample_problem(storage).rows.scaled(samples))
+    assert (dense.rows.stored == 0).mean() > 0.1
     assert len(sample_batch(dense)) == 3

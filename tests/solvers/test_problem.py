@@ -7,28 +7,29 @@ import pytest
 import scipy.sparse
 
 from multiform import _core
+from multiform.engines import CpuEngine, solve
 from multiform.runtime import effective_threads, kernel_name, sgemm, threads_worth_waiting_for
+from multiform.separators import Rows, Scaling, Separators, noise_energy
 from multiform.solvers import (
     AdamSolver,
     CpmSolver,
     ModelBatch,
-    TrainingProblem,
-    core_rows,
-    from_user_units,
-    member_values,
-    solve,
-    to_user_units,
-    with_noise_row,
 )
-from multiform.testing import STORAGES, CpuEngine, sample_batch, sample_problem
+from multiform.testing import STORAGES, sample_batch, sample_problem
+from tests.named_engines import cpu
+
+
+def core_rows(X):
+    return cpu().core_rows(Rows(X, Scaling.identity(X.shape[1])))
 
 
 def test_user_units_and_back():
     random = np.random.default_rng(0)
     weights = random.normal(size=(3, 2, 5)).astype(np.float32)
     center, scale = random.normal(size=4), random.uniform(0.1, 10, size=4)
-    components, offsets = to_user_units(weights, center, scale)
-    np.testing.assert_allclose(from_user_units(components, offsets, center, scale), weights, rtol=1e-5, atol=1e-6)
+    scaling = Scaling(center, scale)
+    components, offsets = scaling.in_user_units(weights)
+    np.testing.assert_allclose(scaling.from_user_units(components, offsets), weights, rtol=1e-5, atol=1e-6)
     x = random.normal(size=4)
     f = (((weights[:, :, :-1] @ ((x - center) / scale)) - weights[:, :, -1]) ** 2).sum(axis=1)
     np.testing.assert_allclose(((components @ x - offsets) ** 2).sum(axis=1), f, rtol=1e-5)
@@ -36,28 +37,31 @@ def test_user_units_and_back():
 
 def test_user_units_of_some_columns():
     weights = np.ones((2, 1, 3), np.float32)
-    components, _ = to_user_units(weights, np.zeros(4), np.full(4, 2.0), columns=np.array([1, 3], np.int32))
+    components, _ = Scaling(np.zeros(4), np.full(4, 2.0)).in_user_units(weights, np.array([1, 3], np.int32))
     np.testing.assert_array_equal(components, np.tile([0, 0.5, 0, 0.5], (2, 1, 1)))
 
 
 def test_a_column_of_infinite_scale_is_left_out():
-    components, offsets = to_user_units(np.ones((2, 1, 3), np.float32), np.array([5.0, 1.0]), np.array([np.inf, 1.0]))
+    scaling = Scaling(np.array([5.0, 1.0]), np.array([np.inf, 1.0]))
+    components, offsets = scaling.in_user_units(np.ones((2, 1, 3), np.float32))
     np.testing.assert_array_equal(components, np.tile([0, 1], (2, 1, 1)))
     np.testing.assert_array_equal(offsets, [[2], [2]])
 
 
-def test_the_noise_row_is_the_expected_value_over_noise():
+def test_the_noise_energy_is_the_expected_value_over_noise():
     """E f(x + e) = f(x) + sigma^2 ||A||^2, here by a mean over many draws."""
     random = np.random.default_rng(1)
     weights = random.normal(size=(2, 3, 4)).astype(np.float32)
     x = random.normal(size=3)
     draws = x + 0.7 * random.normal(size=(200_000, 3))
     means = (((draws @ weights[:, :, :-1].transpose(0, 2, 1)) - weights[:, None, :, -1]) ** 2).sum(axis=2).mean(axis=1)
-    noisy = with_noise_row(weights, 0.7)
-    assert noisy.shape == (2, 4, 4)
-    f = ((noisy[:, :, :-1] @ x - noisy[:, :, -1]) ** 2).sum(axis=1)
-    np.testing.assert_allclose(f, means, rtol=0.02)
-    assert with_noise_row(weights, 0.0) is weights
+    separators = Separators(weights, Scaling.identity(3), 2, noise=noise_energy(weights, 0.7))
+    np.testing.assert_allclose(separators.values(x[None, :], cpu())[0], means, rtol=0.02)
+    np.testing.assert_allclose(separators.values(x[None, :].astype(np.float32), cpu())[0], means, rtol=0.02)
+    components, offsets = separators.in_user_units()  # the energy is one constant row more
+    assert components.shape == (2, 4, 3)
+    np.testing.assert_allclose(((components @ x - offsets) ** 2).sum(axis=1), means, rtol=0.02)
+    assert noise_energy(weights, 0.0) is None
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -66,13 +70,13 @@ def test_the_start_vanishes_at_the_means(storage):
     problem = sample_problem(storage)
     batch = sample_batch(problem)
     for member in range(3):
-        weights = batch.initial_weights(problem, member)
-        rows, share = problem.scaled(np.arange(len(problem.target))), batch.sample_weight[member]
+        weights = batch.initial_coefficients(problem, member)
+        rows, share = problem.rows.scaled(np.arange(len(problem.target))), batch.sample_weight[member]
         for k in range(problem.n_classes):
             chosen = problem.target == k
             mean = np.average(rows[chosen], axis=0, weights=share[chosen])
             np.testing.assert_allclose(weights[k, :, :-1] @ mean, weights[k, :, -1], atol=1e-5)
-        np.testing.assert_array_equal(weights, batch.initial_weights(problem, member))
+        np.testing.assert_array_equal(weights, batch.initial_coefficients(problem, member))
 
 
 @pytest.mark.parametrize("own", ["samples", "columns", "start", "nothing"])
@@ -84,7 +88,7 @@ def test_the_starts_of_a_batch_are_those_of_its_members(own):
     if own == "nothing":
         batch = replace(batch, sample_weight=None)
     for member, weights in enumerate(batch.starts(problem)):
-        np.testing.assert_array_equal(weights, batch.initial_weights(problem, member))
+        np.testing.assert_array_equal(weights, batch.initial_coefficients(problem, member))
         weights[:] = np.nan
 
 
@@ -93,10 +97,9 @@ def test_the_core_reads_rows_of_a_wider_array():
     wide = np.random.default_rng(0).normal(size=(20, 8)).astype(np.float32)
     part = wide[::2, 2:6]
     weights = np.random.default_rng(1).normal(size=(2, 3, 5)).astype(np.float32)
-    zeros, ones = np.zeros(4, np.float32), np.ones(4, np.float32)
-    np.testing.assert_array_equal(
-        member_values(part, weights, zeros, ones), member_values(np.ascontiguousarray(part), weights, zeros, ones)
-    )
+    separators = Separators(weights, Scaling.identity(4), 2)
+    apart, together = separators.values(part, cpu()), separators.values(np.ascontiguousarray(part), cpu())
+    np.testing.assert_array_equal(apart, together)
 
 
 @pytest.mark.parametrize("storage", STORAGES)
@@ -104,8 +107,8 @@ def test_gathered_rows(storage):
     problem = sample_problem(storage)
     samples = np.array([3, 0, 3, 59], np.int32)
     out = np.empty((4, problem.n_features + 1), np.float32)
-    _core.gather_rows(problem.rows, samples, out)
-    np.testing.assert_allclose(out[:, :-1], problem.scaled(samples), rtol=1e-6, atol=1e-6)
+    _core.gather_rows(cpu().core_rows(problem.rows), samples, out)
+    np.testing.assert_allclose(out[:, :-1], problem.rows.scaled(samples), rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(out[:, -1], -1)
 
 
@@ -123,7 +126,7 @@ def test_rows_without_columns_in_order_are_summed_by_place():
     """An empty sparse row is a row of zeros."""
     X = scipy.sparse.csr_matrix(np.array([[0, 0], [0, 2], [1, 0]], np.float32))
     weights = np.array([[[1, 1, 1]]], np.float32)
-    f = member_values(X, weights, np.zeros(2, np.float32), np.ones(2, np.float32))
+    f = Separators(weights, Scaling.identity(2), 1).values(X, cpu())
     np.testing.assert_array_equal(f, [[1], [1], [0]])
 
 
@@ -155,19 +158,19 @@ def plain(problem, **changes):
 def test_the_core_refuses_what_does_not_fit(solver, changes, message):
     problem = sample_problem()
     with pytest.raises(ValueError, match=message):
-        CpuEngine("portable").train(problem, plain(problem, **changes), solver)
+        solve(problem, plain(problem, **changes), solver, cpu("portable"))
 
 
 def test_the_core_refuses_bad_rows():
     X = np.zeros((4, 3), np.float32)
     with pytest.raises(ValueError, match="a target is out of range"):
-        TrainingProblem(X, np.full(4, 9, np.int32), 2, X[0], X[0] + 1).core  # noqa: B018
+        _core.problem(core_rows(X), np.full(4, 9, np.int32), 2, sgemm())
     with pytest.raises(ValueError, match="one target per row"):
-        TrainingProblem(X, np.zeros(9, np.int32), 2, X[0], X[0] + 1).core  # noqa: B018
+        _core.problem(core_rows(X), np.zeros(9, np.int32), 2, sgemm())
     with pytest.raises(ValueError, match="one value per column"):
-        core_rows(X, np.zeros(2, np.float32), np.ones(2, np.float32))
+        cpu().core_rows(Rows(X, Scaling.identity(2)))
     with pytest.raises(ValueError, match="no scaling yet"):
-        _core.problem(core_rows(X), np.zeros(4, np.int32), 2, sgemm())
+        _core.problem(_core.dense_rows(X), np.zeros(4, np.int32), 2, sgemm())
     with pytest.raises(TypeError, match="float32 or uint8"):
         core_rows(X.astype(np.float64))
     with pytest.raises(ValueError, match="rows must be contiguous"):
@@ -175,7 +178,7 @@ def test_the_core_refuses_bad_rows():
     with pytest.raises(ValueError, match="no kernels named 'sse'"):
         _core.dense_rows(X, "sse")
     with pytest.raises(ValueError, match="a sample is out of range"):
-        _core.gather_rows(core_rows(X, X[0], X[0] + 1), np.array([4], np.int32), np.empty((1, 4), np.float32))
+        _core.gather_rows(core_rows(X), np.array([4], np.int32), np.empty((1, 4), np.float32))
 
 
 def test_unknown_kernel(monkeypatch):
@@ -201,7 +204,7 @@ def test_after_pass_ends_the_training():
     for solver in (AdamSolver(50), CpmSolver(50)):
         seen = []
         state = solve(
-            problem, plain(problem), solver, n_jobs=1, after_pass=lambda s, seen=seen: len(seen) > 2 or seen.append(1)
+            problem, plain(problem), solver, cpu(), after_pass=lambda s, seen=seen: len(seen) > 2 or seen.append(1)
         )
         assert state.passes == 4
         assert len(state.losses[0]) == 4
@@ -212,21 +215,20 @@ def test_a_slice_of_time_changes_nothing():
     problem = sample_problem(n_samples=400, n_features=20)
     batch = plain(problem, n_components=3, noise=np.full(1, 0.2, np.float32))
     for solver in (AdamSolver(3, batch_size=16), CpmSolver(3).literal(), CpmSolver(3)):
-        whole = CpuEngine("portable", 2).train(problem, batch, solver)
-        sliced = solver.begin(problem, batch, 2)
+        whole = solve(problem, batch, solver, cpu("portable", 2))
+        sliced = cpu("portable", 2).begin(problem, batch, solver)
         calls = 0
         while sliced.passes < 3:
             sliced.advance(3, 0.0)
             calls += 1
         assert calls > 3
-        np.testing.assert_array_equal(whole.weights[0], sliced.weights[0])
+        np.testing.assert_array_equal(whole.coefficients[0], sliced.coefficients[0])
 
 
 def test_a_small_problem_wakes_few_threads(monkeypatch):
-    monkeypatch.setattr("multiform.runtime.WORTH_A_THREAD", 1_000_000)
     assert [threads_worth_waiting_for(16, work) for work in (0, 4e5, 6e5, 2e6, 1e12)] == [1, 1, 2, 3, 16]
     used, train = [], _core.train_adam
     monkeypatch.setattr(_core, "train_adam", lambda members, n, *rest: (used.append(n), train(members, n, *rest)))
     problem = sample_problem()
-    solve(problem, sample_batch(problem), AdamSolver(2), n_jobs=16)
+    solve(problem, sample_batch(problem), AdamSolver(2), CpuEngine(n_threads=16))
     assert set(used) == {3}  # its three members stand side by side

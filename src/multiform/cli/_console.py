@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from multiform.files._plain import plain
+from multiform.files import plain
 
 __all__ = ["Console", "Progress", "one_line", "speaks", "text_table"]
 

@@ -112,7 +112,7 @@ def _judged(
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:
     from multiform.metrics import loyalty_table
-    from multiform.metrics._labels import distinct, positions
+    from multiform.metrics.labels import distinct, positions
 
     labels = distinct(true)
     truth, said = positions(true, labels), positions(answers["label"], labels)  # -1: a label that no row has

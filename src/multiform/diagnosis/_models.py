@@ -23,8 +23,11 @@ from sklearn.utils.validation import has_fit_parameter
 from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.calibration import fit_temperature, log_scores
 from multiform.classifier import QMSClassifier
+from multiform.engines import evaluate
 from multiform.loyalty import Alterations, answers_of, loyalty_levels
-from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem, member_values, solve, with_noise_row
+from multiform.separators import Scaling, Separators
+from multiform.solvers import AdamSolver
+from multiform.training import Member, Trainer
 
 __all__ = ["EvidenceModels", "evidence_estimator"]
 
@@ -38,9 +41,9 @@ SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
 class EvidenceModels:
     """The training patients, encoded, and the models of the evidence sets that were asked for so far.
 
-    ``fitted[kind][S]`` holds what all folds learnt on the set S, for each row of class factors of the kind: separators
-    stacked as if they were classes, shape (n_folds * m, q, p + 1), where `estimator` is a `QMSClassifier`, whose
-    parameters say how a batch is trained; else a fitted classifier per fold. Models of the kind "nominal" weigh all
+    ``fitted[kind][S]`` holds what all folds learnt on the set S, for each row of class factors of the kind: stacked
+    `Separators` where `estimator` is a `QMSClassifier`, whose parameters say how a batch is trained; else a fitted
+    classifier per fold. Models of the kind "nominal" weigh all
     classes alike; "held back" are those of every (beta, class), for the stopping rule; "shown" those of the loyalty
     type that a session shows. `fold` says which fold judges each patient, and `column_owner` which test each column
     belongs to.
@@ -62,8 +65,6 @@ class EvidenceModels:
         self.n_classes, self.estimator, self.betas = n_classes, estimator, betas
         self.seed, self.n_jobs = seed, n_jobs
         self.n_folds = int(fold.max()) + 1
-        # Center and scale of columns that are standardised already.
-        self._no_scaling = np.zeros(rows.shape[1], np.float32), np.ones(rows.shape[1], np.float32)
         self.fitted: dict[str, dict[int, list[Any]]] = {"nominal": {}, "held back": {}, "shown": {}}
         self._unseen: dict[int, Floats] = {}
 
@@ -140,34 +141,31 @@ class EvidenceModels:
 
     def _train(self, sets: list[int], factors: Doubles, altered: bool) -> list[Any]:
         """For each set and each row of class factors, the separators of all folds; altered ones start from nominal."""
-        how, n_folds, n_factors = self.estimator, self.n_folds, len(factors)
-        n_members = len(sets) * n_factors * n_folds
-        start = None
-        if altered:  # without the row that the noise added
-            start = [
-                np.ascontiguousarray(fold[:, : how.n_components])
-                for one in sets
-                for _ in range(n_factors)
-                for fold in np.split(self.fitted["nominal"][one][0], n_folds)
-            ]
-        batch = ModelBatch(
-            n_components=how.n_components,
-            alpha=how.alpha,
-            class_weight=np.tile(np.repeat(factors, n_folds, axis=0), (len(sets), 1)).astype(np.float32),
-            noise=np.full(n_members, how.noise, dtype=np.float32),
+        how, n_folds, members = self.estimator, self.n_folds, []
+        for one in sets:
+            starts = np.split(self.fitted["nominal"][one][0].coefficients, n_folds) if altered else [None] * n_folds
             # A model depends on its set alone, not on which others are trained with it.
-            seed=np.repeat(np.array([self._seed(one) for one in sets], dtype=np.uint64), n_factors * n_folds),
-            sample_weight=np.tile(self.masks, (len(sets) * n_factors, 1)),
-            columns=[columns for one in sets for columns in [self.columns(one)] * (n_factors * n_folds)],
-            start=start,
-        )
+            seed, columns = self._seed(one), self.columns(one)
+            members += [
+                Member(seed, how.noise, factor, mask, columns, start)
+                for factor in factors
+                for mask, start in zip(self.masks, starts, strict=True)
+            ]
         n_passes = max(1, round(ALTERED_PASSES * how.max_iter)) if altered else how.max_iter
         revisit = 1.0 if len(self.target) < 2_000 else 0.2
         solver = AdamSolver(n_passes, how.batch_size, how.learning_rate, revisit=revisit)
-        problem = TrainingProblem(self.rows, self.target, self.n_classes, *self._no_scaling, device=how.device)
-        found = solve(problem, batch, solver, n_jobs=self.n_jobs).weights
-        weights = [with_noise_row(one, how.noise) for one in found]
-        return [np.concatenate(weights[i : i + n_folds]) for i in range(0, n_members, n_folds)]
+        with Trainer(
+            self.rows,
+            self.target,
+            self.n_classes,
+            scaling=Scaling.identity(self.rows.shape[1]),
+            alpha=how.alpha,
+            n_jobs=self.n_jobs,
+            device=how.device,
+        ) as trainer:
+            trained = trainer.train(members, solver, how.n_components)
+        separators = [trained.separators(member) for member in range(len(members))]
+        return [Separators.stack(separators[i : i + n_folds]) for i in range(0, len(members), n_folds)]
 
     def _train_any(self, sets: list[int], factors: Doubles, altered: bool) -> list[Any]:
         """For each set and each row of class factors, any classifier fitted per fold."""
@@ -234,11 +232,10 @@ class EvidenceModels:
 
     def _fold_scores(self, model: Any, tests: int, rows: Floats) -> Array:
         """Scores by every fold's model: shape (n, n_folds, m)."""
-        columns = self.columns(tests)
-        if isinstance(model, np.ndarray):  # on the CPU: it is quicker for a few hundred patients
-            f = member_values(rows, model, *self._no_scaling, columns, n_jobs=self.n_jobs)
+        if isinstance(model, Separators):  # on the CPU: it is quicker for a few hundred patients
+            f = evaluate(model, rows, "cpu", self.n_jobs)
             return np.asarray(log_scores(f).reshape(len(rows), -1, self.n_classes))
-        classes = np.arange(self.n_classes)
+        columns, classes = self.columns(tests), np.arange(self.n_classes)
         return np.stack([answers_of(one, rows[:, columns], classes)[1] for one in model], axis=1)
 
 

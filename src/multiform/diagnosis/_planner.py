@@ -438,15 +438,16 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _followed(self, X: Any) -> tuple[Array, Array, Doubles]:
         """Of each patient: the last node of the plan, the answer and the chances there."""
-        return follow(self.plan_, self.tariff_.known, self.judge_.opinion, self.level_, self._encoded(X))
+        rows = self._encoded(X)
+        return follow(self.plan_, self.tariff_.known, self.judge_.opinion, self.level_, rows)
 
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        return planner_state(self) if hasattr(self, "plan_") else {}
+        return planner_state(self)
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        for name, value in (read_planner_state(state, self.n_jobs) if state else {}).items():
+        for name, value in read_planner_state(state, self.n_jobs).items():
             setattr(self, name, value)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from multiform.displays._style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
-from multiform.metrics import aurc, risk_coverage_curve, trust_score
-from multiform.metrics._trust import ScoreMethod
+from multiform.metrics import ScoreMethod, aurc, risk_coverage_curve, trust_score
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))

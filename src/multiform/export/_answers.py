@@ -91,23 +91,23 @@ def _minus_log(graph: Graph, f: str, tiny: float) -> str:
 
 
 def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
-    """The ensemble's sum over settings and folds of ``-log f`` times the setting's factor: shape (n, m).
+    """The ensemble's sum over its models of ``-log f`` times the model's factor: shape (n, m).
 
     The ensemble reads scaled columns in single precision, so they are rounded here as there.
     """
-    m = len(model.classes_)
-    centred = graph.node("Sub", encoded(graph, model._encodings, X), graph.constant(model._center[None, :]))
-    scaled = graph.node("Div", centred, graph.constant(model._scale[None, :]))
+    separators, factors = model.separators_, model.factors_
+    center, scale = separators.scaling.center, separators.scaling.scale
+    centred = graph.node("Sub", encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
+    scaled = graph.node("Div", centred, graph.constant(scale[None, :]))
     columns = graph.cast(graph.cast(scaled, np.float32), np.float64)
-    parts = []
-    for kept in model._kept:
-        # The separators of all folds are stacked as if they were classes.
-        read = graph.columns(columns, kept.columns)
-        f = _member_values(graph, read, kept.weights[:, :, :-1], kept.weights[:, :, -1])
-        scores = _minus_log(graph, f, float(np.finfo(np.float32).tiny))
-        by_fold = graph.node("Reshape", scores, graph.constant([-1, len(kept.weights) // m, m]))
-        parts.append(graph.node("Mul", graph.total(by_fold, axis=1), graph.constant(np.float64(kept.factor))))
-    return parts[0] if len(parts) == 1 else graph.node("Sum", *parts)
+    read = columns if separators.columns is None else graph.columns(columns, separators.columns)
+    # All models are stacked as if their separators were those of so many classes.
+    f = _member_values(graph, read, separators.coefficients[:, :, :-1], separators.coefficients[:, :, -1])
+    if separators.noise is not None:
+        f = graph.node("Add", f, graph.constant(separators.noise[None, :]))
+    scores = _minus_log(graph, f, float(np.finfo(np.float32).tiny))
+    by_model = graph.node("Reshape", scores, graph.constant([-1, len(factors), len(model.classes_)]))
+    return graph.total(graph.node("Mul", by_model, graph.constant(factors[None, :, None])), axis=1)
 
 
 def _chances(graph: Graph, scores: str, temperature: float) -> Answer:

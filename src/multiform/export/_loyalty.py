@@ -12,9 +12,7 @@ from sklearn.linear_model._base import LinearClassifierMixin
 from multiform.classifier import QMSClassifier
 from multiform.export._answers import Answer, answer, log_scores, unwrapped
 from multiform.export._graph import Graph
-from multiform.loyalty import LoyaltyClassifier
-from multiform.loyalty._committee import LEAST_CHANCE
-from multiform.loyalty._score import MOST_GAPS
+from multiform.loyalty import LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 
 __all__ = ["Judgement", "judged"]
 
@@ -43,10 +41,10 @@ def judged(graph: Graph, model: LoyaltyClassifier, X: Any) -> Judgement:
     same = graph.node("Equal", predicted, graph.node("Unsqueeze", nominal.index, graph.constant([1])))
     agreement = graph.node("Div", graph.total(graph.cast(same, np.float64), 1, keepdims=True), graph.constant(n_models))
     inputs = _score_inputs(graph, model, nominal.index, mean, agreement, level, m)
-    scaler, logistic = (step for _, step in model._chance._model.steps)
-    weights = (logistic.coef_[0] / scaler.scale_)[:, None]
-    offset = logistic.intercept_ - logistic.coef_[0] @ (scaler.mean_ / scaler.scale_)
-    return Judgement(nominal, level, graph.node("Sigmoid", graph.linear(inputs, weights, offset)))
+    score = model._get_state()["score"]  # the plain values that a model file has, too
+    slopes = score["coefficients"] / score["scale"]
+    offset = score["intercept"] - slopes @ score["mean"]
+    return Judgement(nominal, level, graph.node("Sigmoid", graph.linear(inputs, slopes[:, None], offset)))
 
 
 def _member(graph: Graph, model: Any, X: Any) -> tuple[str, str]:
@@ -73,7 +71,7 @@ def _member(graph: Graph, model: Any, X: Any) -> tuple[str, str]:
 
 def _level(graph: Graph, model: LoyaltyClassifier, predicted: str) -> str:
     """Definition 6, and its refinement by ladders: the level of each sample, 0 the surest."""
-    alterations = model._committee.alterations
+    alterations = Alterations.of(model.beta, model.gamma, len(model.classes_))
     n_betas, n_gammas, m = len(alterations.beta), len(alterations.gamma), len(model.classes_)
     altered = np.array([altered for _, altered in alterations])
     answers = graph.columns(predicted, np.arange(1, 1 + len(altered)))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.files._atomic import atomic_path
+from multiform.files import atomic_path
 from multiform.loyalty import LoyaltyClassifier
 from multiform.triage import TriageClassifier
 

@@ -10,7 +10,7 @@ import numpy as np
 from multiform.export._answers import Answer, answer, unwrapped
 from multiform.export._graph import Graph
 from multiform.loyalty import LoyaltyClassifier
-from multiform.metrics._labels import positions
+from multiform.metrics.labels import positions
 from multiform.triage import TriageClassifier
 
 __all__ = ["Triaged", "triaged"]

@@ -19,11 +19,13 @@ import struct
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+
+from multiform._typing import Array
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "pack", "unpack"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+FIRST_VERSION = 2  # nothing that was released wrote format 1
 
 MAGIC = b"\x89MFM\r\n\x1a\n"
 VERSION = struct.Struct("<I")
@@ -32,7 +34,7 @@ DIGEST_AT = len(MAGIC) + VERSION.size
 BODY_AT = DIGEST_AT + hashlib.sha256().digest_size
 JSON_AT = BODY_AT + LENGTH.size
 
-Arrays = dict[str, npt.NDArray[Any]]
+Arrays = dict[str, Array]
 
 
 class ModelFileError(ValueError):
@@ -78,8 +80,10 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
             f"{name} has format {version}, and this version of multiform reads formats up to {FORMAT_VERSION}: "
             "install a newer multiform."
         )
-    if version < 1:
-        raise ModelFileError(f"{name} has format {version}, which no version of multiform writes.")
+    if version < FIRST_VERSION:
+        raise ModelFileError(
+            f"{name} has format {version}, which no released version of multiform wrote: fit the model again."
+        )
     (length,) = LENGTH.unpack_from(content, BODY_AT)
     if length > len(content) - JSON_AT:
         raise ModelFileError(f"{name} is damaged: it says that its description has {length} bytes, which it has not.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import os
 import platform
 from collections.abc import Mapping
@@ -13,9 +14,9 @@ import numpy as np
 import scipy
 import sklearn
 
-from multiform.files import _kinds
 from multiform.files._atomic import atomic_path
 from multiform.files._container import FORMAT_VERSION, ModelFileError, pack, unpack
+from multiform.files._kinds import OURS
 from multiform.files._plain import plain
 from multiform.files._tree import TreeReader, TreeWriter
 
@@ -58,10 +59,9 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
     True
     """
     name = type(model).__name__
-    if name not in _kinds.root_names():
+    if name not in OURS:
         raise TypeError(
-            f"multiform.save writes {', '.join(_kinds.root_names())}; got a {name}. "
-            "For anything else there is joblib or skops."
+            f"multiform.save writes {', '.join(OURS)}; got a {name}. For anything else there is joblib or skops."
         )
     writer = TreeWriter()
     tree = writer.write(model, "model")
@@ -112,7 +112,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     except ImportError:
         raise  # an optional part is missing, which is not the file's fault
     except Exception as error:  # parts that do not fit each other; the checksum was right, so the writer meant them
-        raise ModelFileError(f"{name} holds no model that works: {str(error).rstrip('.')}.") from error
+        what = " ".join(str(error).split()).rstrip(".")
+        raise ModelFileError(f"{name} holds no model that works: {what}.") from error
     if type(model).__name__ != kind:
         raise ModelFileError(f"{name} is damaged: it says {kind} and holds {type(model).__name__}.")
     return model
@@ -150,7 +151,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _check_header(header: dict[str, Any], name: str) -> None:
     """Whether the description is one, so that whoever reads it can rely on its form."""
-    if header.get("schema") != SCHEMA or header.get("kind") not in _kinds.root_names():
+    if header.get("schema") != SCHEMA or header.get("kind") not in list(OURS):
         raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
     forms = {
         "versions": dict,
@@ -180,10 +181,9 @@ def _content(path: str | os.PathLike[str]) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    from multiform import __version__
-
+    package = importlib.import_module("multiform")  # asked for by its name, as it imports this room
     return {
-        "multiform": __version__,
+        "multiform": package.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,

@@ -14,7 +14,7 @@ def plain(value: Any) -> Any:
     """As JSON; a number that JSON does not have becomes None, an object its text.
 
     >>> import numpy as np
-    >>> from multiform.files._plain import plain
+    >>> from multiform.files import plain
     >>> plain({1: np.float64(0.5), "b": (np.inf, np.arange(2))})
     {'1': 0.5, 'b': [None, [0, 1]]}
     """

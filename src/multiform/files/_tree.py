@@ -9,7 +9,7 @@ A value is written as
     NumPy scalar                           {"scalar": "float64", "value": ...}
     array of numbers                       {"array": NAME, "order": "C" or "F"}, the numbers in the arrays' part
     array of text or of plain values       {"values": [...], "shape": [...], "dtype": "U7" or "object"}
-    object of a known class                {"kind": NAME, "id": NUMBER, ...} with what `_kinds` says of the class
+    object of a known class                {"kind": NAME, "id": NUMBER, "params": {...}, "state": {...}}
     the same object once more              {"same": NUMBER}
 
 Reading makes only these. No name is imported, and nothing is called, because a file says so.
@@ -21,10 +21,10 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from multiform.files import _kinds
+from multiform._typing import Array
 from multiform.files._container import Arrays, ModelFileError
+from multiform.files._kinds import KINDS, kind_of, made, parts_of
 
 __all__ = ["TreeReader", "TreeWriter"]
 
@@ -64,7 +64,7 @@ class TreeWriter:
             return {"dict": [[self.write(key, where), self.write(entry, where)] for key, entry in value.items()]}
         return self._object(value, where)
 
-    def _array(self, array: npt.NDArray[Any], where: str) -> dict[str, Any]:
+    def _array(self, array: Array, where: str) -> dict[str, Any]:
         if array.dtype.name in NUMBERS:
             # An array in column order stays so: another order can round a product otherwise.
             column_order = array.flags.f_contiguous and not array.flags.c_contiguous
@@ -86,14 +86,14 @@ class TreeWriter:
     def _object(self, value: Any, where: str) -> dict[str, Any]:
         if id(value) in self._seen_objects:
             return {"same": self._seen_objects[id(value)]}
-        kind = _kinds.of(value, where)
+        kind = kind_of(value, where)
         number = self._seen_objects[id(value)] = len(self._seen_objects)
         self._kept.append(value)
         parts = {
-            part: {name: self.write(entry, f"{name} of {kind.name}") for name, entry in entries.items()}
-            for part, entries in kind.write(value).items()
+            part: {name: self.write(entry, f"{name} of {kind}") for name, entry in entries.items()}
+            for part, entries in parts_of(kind, value).items()
         }
-        return {"kind": kind.name, "id": number, **parts}
+        return {"kind": kind, "id": number, **parts}
 
 
 class TreeReader:
@@ -101,7 +101,7 @@ class TreeReader:
 
     def __init__(self, arrays: Arrays, name: str) -> None:
         self._arrays, self._name = arrays, name
-        self._ordered: dict[str, npt.NDArray[Any]] = {}
+        self._ordered: dict[str, Array] = {}
         self._objects: dict[int, Any] = {}
         self._depth = 0
 
@@ -120,8 +120,8 @@ class TreeReader:
         if isinstance(node, list):
             return [self.read(entry) for entry in node]
         match node:
-            case {"kind": str(name), "id": int(number), **parts}:
-                return self._object(name, number, {str(part): entries for part, entries in parts.items()})
+            case {"kind": str(kind), "id": int(number), **parts}:
+                return self._object(kind, number, {str(part): entries for part, entries in parts.items()})
             case {"same": int(number)} if number in self._objects:
                 return self._objects[number]
             case {"array": str(name), "order": "C" | "F" as order} if name in self._arrays:
@@ -144,14 +144,14 @@ class TreeReader:
             raise self._damaged(f"a key is {str(key)[:60]!r}")
         return key
 
-    def _array(self, name: str, order: str) -> npt.NDArray[Any]:
+    def _array(self, name: str, order: str) -> Array:
         if order == "C":
             return self._arrays[name]
         if name not in self._ordered:
             self._ordered[name] = self._arrays[name].T
         return self._ordered[name]
 
-    def _values(self, values: list[Any], shape: list[Any], dtype: str) -> npt.NDArray[Any]:
+    def _values(self, values: list[Any], shape: list[Any], dtype: str) -> Array:
         entries = [self.read(entry) for entry in values]
         if not all(isinstance(size, int) and size >= 0 for size in shape) or math.prod(shape) != len(entries):
             raise self._damaged(f"{len(entries)} values do not have the shape {shape}")
@@ -169,18 +169,19 @@ class TreeReader:
             width = longest
         return np.array(entries, dtype=f"U{max(width, 1)}").reshape(shape)
 
-    def _object(self, name: str, number: int, parts: dict[str, Any]) -> Any:
-        kind = _kinds.named(name)
-        if kind is None:
-            raise self._damaged(f"it holds an object of the unknown kind {name[:60]!r}")
+    def _object(self, kind: str, number: int, parts: dict[str, Any]) -> Any:
+        if kind not in KINDS:
+            raise self._damaged(f"it holds an object of the unknown kind {kind[:60]!r}")
         if number in self._objects:
             raise self._damaged(f"two of its objects have the number {number}")
+        if parts.keys() != {"params", "state"}:
+            raise self._damaged(f"{kind} has other parts than params and state")
         read = {}
         for part, entries in parts.items():
             if not isinstance(entries, dict):
-                raise self._damaged(f"{part} of {name} is not an object")
-            read[part] = {key: self.read(entry) for key, entry in entries.items()}
-        self._objects[number] = kind.read(read)
+                raise self._damaged(f"{part} of {kind} is not an object")
+            read[part] = {name: self.read(entry) for name, entry in entries.items()}
+        self._objects[number] = made(kind, read["params"], read["state"])
         return self._objects[number]
 
     def _damaged(self, what: str) -> ModelFileError:

@@ -2,7 +2,19 @@
 
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._classifier import Assessment, LoyaltyClassifier
-from multiform.loyalty._committee import answers_of
+from multiform.loyalty._committee import LEAST_CHANCE, answers_of
+from multiform.loyalty._quadratic import quadratic_committees
+from multiform.loyalty._score import MOST_GAPS
 from multiform.loyalty._types import level_names, loyalty_levels
 
-__all__ = ["Alterations", "Assessment", "LoyaltyClassifier", "answers_of", "level_names", "loyalty_levels"]
+__all__ = [
+    "LEAST_CHANCE",
+    "MOST_GAPS",
+    "Alterations",
+    "Assessment",
+    "LoyaltyClassifier",
+    "answers_of",
+    "level_names",
+    "loyalty_levels",
+    "quadratic_committees",
+]

@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone, is_classifier
-from sklearn.utils import _safe_indexing, check_random_state, get_tags, indexable
+from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
+from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.calibration import fit_temperature
 from multiform.classifier import QMSClassifier
-from multiform.inputs import check_input
-from multiform.labels import check_training_data
+from multiform.fitting import drawn_seed, nothing_half_fitted
+from multiform.inputs import check_input, check_training_data
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
 from multiform.loyalty._folds import balanced_splits, given_splits, refuse_bare_folds
-from multiform.loyalty._quadratic import QuadraticTrainer
+from multiform.loyalty._quadratic import quadratic_committees
 from multiform.loyalty._score import ChanceOfBeingRight
-from multiform.loyalty._weighted import WeightedTrainer, refuse_weightless
+from multiform.loyalty._weighted import refuse_weightless, weighted_committees
 from multiform.metrics import LoyaltyTable, loyalty_table
+from multiform.state import (
+    FEATURES,
+    fitted_state,
+    require,
+    require_array,
+    require_classes,
+    require_features,
+    require_names,
+)
 
 __all__ = ["Assessment", "LoyaltyClassifier"]
 
-Array = npt.NDArray[Any]
-Rows = npt.NDArray[np.intp]
+TABLES = ("loyalty_table_", "training_table_")
+# What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
+FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")
 
 
 class Assessment(NamedTuple):
     """What `LoyaltyClassifier.assess` says of each sample."""
 
     label: Array
-    loyalty: npt.NDArray[np.str_]
-    score: npt.NDArray[np.float64]
+    loyalty: Array
+    score: Doubles
 
 
 def _nominal_has(method: str) -> Any:
@@ -179,19 +190,13 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n,), default=None
             0 means removed. The tables count samples by their weight.
         """
-        before = dict(vars(self))
-        try:
-            fitted = self._fit(X, y, sample_weight)
-        except BaseException:  # nothing half-fitted
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-        self.__dict__.update(fitted)
+        with nothing_half_fitted(self):
+            vars(self).update(self._fit(X, y, sample_weight))
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
         Alterations.of(self.beta, self.gamma, n_classes=3)  # refuses a wrong ladder before anything is trained
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = drawn_seed(self.random_state)
         estimator = self._unfitted(seed)
         samples = self._check_samples(estimator, X, y, sample_weight)
         if self.cv == "auto" or isinstance(self.cv, Integral):
@@ -200,8 +205,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             splits = given_splits(self.cv, X, samples.all_labels, samples.used)
         refuse_bare_folds(splits, samples.target)
 
-        alterations = Alterations.of(self.beta, self.gamma, len(samples.classes))
-        committees = self._trainer(estimator, samples, alterations).committees([None, *(train for train, _ in splits)])
+        committees = self._committees(estimator, samples, [None, *(train for train, _ in splits)])
         whole = next(committees)
         verdicts = [
             committee.verdict(_safe_indexing(samples.X, test))
@@ -245,16 +249,16 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return _Samples(X, index.ravel(), classes, weight, used, all_labels)
 
-    def _trainer(
-        self, estimator: Any, samples: _Samples, alterations: Alterations
-    ) -> QuadraticTrainer | WeightedTrainer:
+    def _committees(self, estimator: Any, samples: _Samples, parts: list[Indices | None]) -> Iterator[Committee]:
+        """A committee for each part of the samples: QMS in batches, any other classifier one fit per model."""
         X, target, classes, weight = samples[:4]
+        alterations = Alterations.of(self.beta, self.gamma, len(classes))
         if type(estimator) is QMSClassifier and not estimator.early_stopping and estimator.n_models == 1:
-            return QuadraticTrainer(estimator, X, target, classes, weight, alterations, self.altered_iter)
+            return quadratic_committees(estimator, X, target, classes, weight, alterations, self.altered_iter, parts)
         n_jobs = None if self.estimator is None else self.n_jobs
-        return WeightedTrainer(estimator, X, classes[target], target, classes, weight, alterations, n_jobs)
+        return weighted_committees(estimator, X, target, classes, weight, alterations, n_jobs, parts)
 
-    def _conclude(self, whole: Committee, samples: _Samples, judged: Rows, unseen: Verdict) -> dict[str, Any]:
+    def _conclude(self, whole: Committee, samples: _Samples, judged: Indices, unseen: Verdict) -> dict[str, Any]:
         """The fitted attributes; `unseen` is the verdict of the fold models on the samples `judged`."""
         target, weight = samples.target, samples.weight
         levels, nominal = whole.alterations.levels, whole.nominal
@@ -301,12 +305,12 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         loyalty = np.array(self.levels_)[verdict.level]
         return Assessment(self.classes_[verdict.nominal], loyalty, self._chance(verdict))
 
-    def predict_loyalty(self, X: Any) -> npt.NDArray[np.str_]:
+    def predict_loyalty(self, X: Any) -> Array:
         """The loyalty type of every sample, one of `levels_`: shape (n,)."""
         verdict = self._verdict(X)
         return np.array(self.levels_)[verdict.level]
 
-    def loyalty_score(self, X: Any) -> npt.NDArray[np.float64]:
+    def loyalty_score(self, X: Any) -> Doubles:
         """The estimated chance that the answer is right: shape (n,).
 
         A logistic regression on what all models say together: the averaged scores (``-log f`` of QMS), how many models
@@ -356,6 +360,46 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, *FEATURES])
+        if "classes_" not in state:
+            return {}
+        for name in TABLES:
+            state[name] = {"count": state[name].count, "correct": state[name].correct}
+        alterations = self._committee.alterations
+        return state | {"beta": alterations.beta, "gamma": alterations.gamma, "score": self._chance._get_state()}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """A committee of the model's own classes, with an altered model for each row of `class_factors_`."""
+        require_names(state, type(self).__name__, [*FITTED, "beta", "gamma", "score"], FEATURES)
+        classes, nominal, altered = state["classes_"], state["estimator_"], state["altered_estimators_"]
+        m = require_classes(classes)
+        if "n_features_in_" in state:
+            require_features(state)
+        alterations = Alterations.of(state["beta"], state["gamma"] or 2.0, m)  # no gamma with two classes
+        require((alterations.beta, alterations.gamma) == (state["beta"], state["gamma"]), "beta or gamma is wrong")
+        require(state["levels_"] == alterations.levels, "levels_ is wrong")
+        require(isinstance(altered, list) and len(altered) == len(alterations), "a model is missing")
+        require(np.array_equal(state["class_factors_"], alterations.factors), "class_factors_ is wrong")
+        for member in (nominal, *altered):
+            require(is_classifier(member) and np.isin(member.classes_, classes).all(), "a member has other classes")
+            width = getattr(member, "n_features_in_", None)
+            require(width == state.get("n_features_in_"), "a member reads another number of features")
+        n_levels = len(alterations.levels)
+        tables = {}
+        for name in TABLES:
+            require_names(state[name], name, ["count", "correct"])
+            for column, counted in state[name].items():
+                require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
+            tables[name] = LoyaltyTable(alterations.levels, **state[name])
+        chance = ChanceOfBeingRight(n_levels, m)
+        chance._set_state(state["score"])
+        kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
+        vars(self).update(kept | tables)
+        self._committee, self._chance = Committee(classes, alterations, nominal, altered), chance
+
 
 class _Samples(NamedTuple):
     """The training data without samples of weight 0, and which of all samples these are."""
@@ -364,9 +408,9 @@ class _Samples(NamedTuple):
     target: Array
     classes: Array
     weight: Array | None
-    used: npt.NDArray[np.bool_]
+    used: Bools
     all_labels: Array
 
 
-def _used(sample_weight: Any, n: int) -> npt.NDArray[np.bool_]:
+def _used(sample_weight: Any, n: int) -> Bools:
     return np.ones(n, dtype=bool) if sample_weight is None else np.asarray(sample_weight) > 0

@@ -7,18 +7,20 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from multiform._typing import Array, Indices
 from multiform.calibration import log_scores
 from multiform.classifier import QMSClassifier
-from multiform.evaluation import member_values_in_user_units
+from multiform.engines import evaluate
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._types import loyalty_levels
+from multiform.prediction import separators_of
+from multiform.separators import Separators
 
 __all__ = ["Committee", "Verdict", "answers_of"]
 
-Array = npt.NDArray[Any]
 LEAST_CHANCE = 1e-6  # a classifier that rules a class out has seen too little to be that sure
+ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class Verdict:
         to the scores cancels.
     """
 
-    nominal: npt.NDArray[np.intp]
-    level: npt.NDArray[np.intp]
+    nominal: Indices
+    level: Indices
     agreement: Array
     nominal_scores: Array
     mean_scores: Array
@@ -52,38 +54,49 @@ class Verdict:
         return cls(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(cls)))
 
 
-@dataclass(frozen=True)
 class Committee:
-    """The nominal classifier and the altered ones, in the order of `Alterations`."""
+    """The nominal classifier and the altered ones, in the order of `Alterations`.
 
-    classes: Array
-    alterations: Alterations
-    nominal: Any
-    altered: list[Any]
+    Those of a `QMSClassifier` are stacked, so that one product answers for all of them.
+    """
+
+    def __init__(self, classes: Array, alterations: Alterations, nominal: Any, altered: list[Any]) -> None:
+        self.classes, self.alterations, self.nominal, self.altered = classes, alterations, nominal, altered
+        self._separators = None
+        if all(isinstance(model, QMSClassifier) and len(model.classes_) == len(classes) for model in self.models):
+            self._separators = Separators.stack([separators_of(model, nominal) for model in self.models])
+
+    @property
+    def models(self) -> list[Any]:
+        return [self.nominal, *self.altered]
 
     def verdict(self, X: Any) -> Verdict:
-        """Ask every model about every sample."""
-        nominal, nominal_scores = answers_of(self.nominal, X, self.classes)
-        n_betas = len(self.alterations.beta)
-        claims = np.zeros((n_betas + len(self.alterations.gamma), len(nominal)), dtype=np.intp)
-        agreement, total = np.ones(len(nominal)), nominal_scores.astype(np.float64)
-        for (step, altered), model in zip(self.alterations, self.altered, strict=True):
-            predicted, scores = answers_of(model, X, self.classes)
-            claims[step] += predicted == altered
-            agreement += predicted == nominal
-            total += scores
-        n_models = 1 + len(self.altered)
-        level = loyalty_levels(claims[:n_betas], claims[n_betas:])
-        return Verdict(nominal, level, agreement / n_models, nominal_scores, total / n_models)
+        """Ask every model about every sample; X has been checked."""
+        if self._separators is None:
+            answers = [answers_of(model, X, self.classes) for model in self.models]
+            return self._judged(*(np.stack(part, axis=1) for part in zip(*answers, strict=True)))
+        verdicts = []
+        for begin in range(0, X.shape[0], ROWS_AT_ONCE):
+            part = X[begin : begin + ROWS_AT_ONCE]
+            f = evaluate(self._separators, part, self.nominal.device, self.nominal.n_jobs)
+            verdicts.append(self._judged(f.argmin(axis=2), log_scores(f)))
+        return Verdict.pooled(verdicts)
 
-
-def answers_of(model: Any, X: Any, classes: Array) -> tuple[npt.NDArray[np.intp], Array]:
-    """Predicted class indices, and a score for each class that is higher for a likelier one: shapes (n,), (n, m)."""
-    if isinstance(model, QMSClassifier):  # X has been checked: once is enough for 2m + 1 models
-        f = member_values_in_user_units(
-            X, model.components_, model.offsets_, model._center, model._scale, model.n_jobs, model.device
+    def _judged(self, predicted: Indices, scores: Array) -> Verdict:
+        """From each model's predicted class (n, n_models) and scores (n, n_models, m)."""
+        n, m, n_betas = len(predicted), len(self.classes), len(self.alterations.beta)
+        claims = (predicted[:, 1:].reshape(n, -1, m) == np.arange(m)).sum(axis=2).T
+        return Verdict(
+            nominal=predicted[:, 0],
+            level=loyalty_levels(claims[:n_betas], claims[n_betas:]),
+            agreement=(predicted == predicted[:, :1]).mean(axis=1),
+            nominal_scores=scores[:, 0],
+            mean_scores=scores.mean(axis=1, dtype=np.float64),
         )
-        return f.argmin(axis=1), log_scores(f)
+
+
+def answers_of(model: Any, X: Any, classes: Array) -> tuple[Indices, Array]:
+    """Predicted class indices, and a score for each class that is higher for a likelier one: shapes (n,), (n, m)."""
     known = np.searchsorted(classes, model.classes_)
     labels = np.asarray(model.predict(X))
     predicted = np.searchsorted(classes, labels)

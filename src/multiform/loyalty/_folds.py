@@ -6,17 +6,15 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 from sklearn.model_selection import check_cv
 
+from multiform._typing import Array, Bools, Indices
 from multiform.inputs import content_folds
 
 __all__ = ["Split", "balanced_splits", "given_splits", "refuse_bare_folds"]
 
-Array = npt.NDArray[Any]
-Rows = npt.NDArray[np.intp]
-Split = tuple[Rows, Rows]  # the rows that train, the rows that are judged
+Split = tuple[Indices, Indices]  # the rows that train, the rows that are judged
 
 FEW_FOLDS_FROM = 20_000  # samples
 
@@ -31,7 +29,7 @@ def balanced_splits(cv: int | str, X: Any, target: Array, seed: int) -> list[Spl
     return [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in np.unique(folds)]
 
 
-def given_splits(cv: Any, X: Any, y: Array, used: npt.NDArray[np.bool_]) -> list[Split]:
+def given_splits(cv: Any, X: Any, y: Array, used: Bools) -> list[Split]:
     """The splits of a splitter or an iterable, counted as if the samples of weight 0 were not there."""
     position = np.cumsum(used) - 1
     return [

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from multiform._typing import Array, Bools, Doubles
 from multiform.loyalty._committee import Verdict
+from multiform.state import require, require_array, require_names
 
 __all__ = ["ChanceOfBeingRight"]
 
-Doubles = npt.NDArray[np.float64]
 MOST_GAPS = 9
 
 
@@ -34,9 +34,7 @@ class ChanceOfBeingRight:
     def __init__(self, n_levels: int, n_classes: int) -> None:
         self.n_levels, self.n_classes = n_levels, n_classes
 
-    def fit(
-        self, verdict: Verdict, right: npt.NDArray[np.bool_], weight: npt.NDArray[Any] | None
-    ) -> ChanceOfBeingRight:
+    def fit(self, verdict: Verdict, right: Bools, weight: Array | None) -> ChanceOfBeingRight:
         """Learn from unseen samples whether the answer was right.
 
         Each sample counts as mostly right or mostly wrong (Platt 1999), so that a set without a mistake does not
@@ -66,3 +64,31 @@ class ChanceOfBeingRight:
         level = np.eye(self.n_levels)[verdict.level]
         predicted = np.eye(self.n_classes)[verdict.nominal]
         return np.column_stack([gaps[:, :MOST_GAPS], verdict.agreement, level, predicted, predicted * gaps[:, :1]])
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        """The logistic regression on standardised inputs."""
+        scaler, logistic = (step for _, step in self._model.steps)
+        return {
+            "mean": scaler.mean_,
+            "scale": scaler.scale_,
+            "coefficients": logistic.coef_[0],
+            "intercept": logistic.intercept_,
+        }
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        require_names(state, "the score", ["mean", "scale", "coefficients", "intercept"])
+        width = min(self.n_classes - 1, MOST_GAPS) + 1 + self.n_levels + 2 * self.n_classes
+        shapes = {"mean": width, "scale": width, "coefficients": width, "intercept": 1}
+        for name, length in shapes.items():
+            found = require_array(state[name], (length,), "f", f"{name} of the score")
+            require(np.isfinite(found).all(), f"{name} of the score is not finite")
+        require((state["scale"] > 0).all(), "scale of the score is not positive")
+        scaler, logistic = StandardScaler(), LogisticRegression(C=0.1, max_iter=1000)
+        vars(scaler).update(mean_=state["mean"], scale_=state["scale"], n_features_in_=width)
+        coefficients = state["coefficients"][None, :]
+        vars(logistic).update(
+            coef_=coefficients, intercept_=state["intercept"], classes_=np.array([0, 1]), n_features_in_=width
+        )
+        self._model = make_pipeline(scaler, logistic)

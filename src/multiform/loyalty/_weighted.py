@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from multiform.labels import class_weights_of
+from multiform._typing import Array, Indices
+from multiform.inputs import class_weights_of
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
 
-__all__ = ["WeightedTrainer", "refuse_weightless"]
-
-Array = npt.NDArray[Any]
-Rows = npt.NDArray[np.intp]
+__all__ = ["refuse_weightless", "weighted_committees"]
 
 
 def refuse_weightless(estimator: Any, has_sample_weight: bool) -> None:
@@ -41,56 +37,54 @@ def refuse_weightless(estimator: Any, has_sample_weight: bool) -> None:
         )
 
 
-@dataclass(frozen=True)
-class WeightedTrainer:
-    """Trains committees around a classifier through its public methods alone.
+def weighted_committees(
+    estimator: Any,
+    X: Any,
+    target: Array,
+    classes: Array,
+    weight: Array | None,
+    alterations: Alterations,
+    n_jobs: int | None,
+    parts: list[Indices | None],
+) -> Iterator[Committee]:
+    """One committee for each part of the rows (None is all of them), through the estimator's public methods alone.
 
     Parameters
     ----------
     estimator : classifier
         Unfitted; cloned for every model.
-    X, y : the training data, as the user has them
+    X : the training data, as the user has them
     target : array of int, shape (n,)
         Index of each sample's class.
-    classes : array of shape (m,)
-    weight : array of float, shape (n,), or None
-    alterations : Alterations
+    classes, weight, alterations
     n_jobs : int or None
         Models to fit at the same time.
+    parts : list of arrays of indices, or None
     """
-
-    estimator: Any
-    X: Any
-    y: Array
-    target: Array
-    classes: Array
-    weight: Array | None
-    alterations: Alterations
-    n_jobs: int | None
-
-    def committees(self, parts: list[Rows | None]) -> Iterator[Committee]:
-        """One committee for each part of the rows; None is all of them."""
-        # (class factors of the nominal, then of each altered one) x parts
-        factors = np.vstack([np.ones(len(self.classes)), self.alterations.factors])
-        for rows in parts:
-            models = Parallel(n_jobs=self.n_jobs)(delayed(self._fit)(one, rows) for one in factors)
-            yield Committee(self.classes, self.alterations, models[0], models[1:])
-
-    def _fit(self, factors: Array, rows: Rows | None) -> Any:
-        X = self.X if rows is None else _safe_indexing(self.X, rows)
-        y, target, weight = self.y, self.target, self.weight
+    factors = np.vstack([np.ones(len(classes)), alterations.factors])  # of the nominal, then of each altered one
+    for rows in parts:
+        part, of_part, weight_of_part = X, target, weight
         if rows is not None:
-            y, target, weight = y[rows], target[rows], None if weight is None else weight[rows]
-        model = clone(self.estimator)
-        if (factors == 1).all():
-            return model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
-        if has_fit_parameter(model, "sample_weight"):
-            if model.get_params(deep=False).get("class_weight") == "balanced":
-                # Classes that are balanced by the weight of their samples would level out the very alteration.
-                factors = factors * class_weights_of("balanced", self.classes, target, weight)
-                model.set_params(class_weight=None)
-            return model.fit(X, y, sample_weight=factors[target] * (1 if weight is None else weight))
-        present = np.unique(target)
-        own = class_weights_of(model.class_weight, self.classes[present], np.searchsorted(present, target), None)
-        altered = dict(zip(self.classes[present].tolist(), (own * factors[present]).tolist(), strict=True))
-        return model.set_params(class_weight=altered).fit(X, y)
+            part, of_part = _safe_indexing(X, rows), target[rows]
+            weight_of_part = None if weight is None else weight[rows]
+        models = Parallel(n_jobs=n_jobs)(
+            delayed(_fit)(estimator, one, part, of_part, classes, weight_of_part) for one in factors
+        )
+        yield Committee(classes, alterations, models[0], models[1:])
+
+
+def _fit(estimator: Any, factors: Array, X: Any, target: Array, classes: Array, weight: Array | None) -> Any:
+    """One model, with the classes' weights multiplied by these factors."""
+    model, y = clone(estimator), classes[target]
+    if (factors == 1).all():
+        return model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
+    if has_fit_parameter(model, "sample_weight"):
+        if model.get_params(deep=False).get("class_weight") == "balanced":
+            # Classes that are balanced by the weight of their samples would level out the very alteration.
+            factors = factors * class_weights_of("balanced", classes, target, weight)
+            model.set_params(class_weight=None)
+        return model.fit(X, y, sample_weight=factors[target] * (1 if weight is None else weight))
+    present = np.unique(target)
+    own = class_weights_of(model.class_weight, classes[present], np.searchsorted(present, target), None)
+    altered = dict(zip(classes[present].tolist(), (own * factors[present]).tolist(), strict=True))
+    return model.set_params(class_weight=altered).fit(X, y)

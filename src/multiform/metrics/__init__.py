@@ -22,6 +22,7 @@ from multiform.metrics._selective import (
     risk_coverage_curve,
 )
 from multiform.metrics._trust import (
+    ScoreMethod,
     SelectiveScorer,
     make_selective_scorer,
     neg_augrc_scorer,
@@ -33,6 +34,7 @@ __all__ = [
     "LOYALTY_LEVELS",
     "LayerScores",
     "LoyaltyTable",
+    "ScoreMethod",
     "SelectiveScorer",
     "accuracy_at_coverage",
     "augrc",

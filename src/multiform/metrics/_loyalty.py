@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from multiform.metrics._labels import distinct, positions
+from multiform.metrics.labels import distinct, positions
 
 LOYALTY_LEVELS: tuple[str, ...] = ("strong", "normal", "weak")
 """The paper's three loyalty types (Definition 6), the surest first: the order of the layers."""

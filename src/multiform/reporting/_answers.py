@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
 from multiform.metrics import LoyaltyTable, loyalty_table, trust_score
-from multiform.metrics._labels import distinct, positions
+from multiform.metrics.labels import distinct, positions
 
 __all__ = ["Answers", "Promise", "ask", "layers"]
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multiform.files._atomic import atomic_path
-from multiform.metrics._labels import positions
+from multiform.files import atomic_path
+from multiform.metrics.labels import positions
 from multiform.reporting._answers import Answers, ask, layers
 from multiform.reporting._baselines import compare
 from multiform.reporting._columns import Column, columns_of

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from multiform.runtime import kernel_name
-from multiform.solvers.placement import works_on_gpu
-from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem, TrainingState
+from multiform._typing import Floats
 
 __all__ = ["CpmSolver"]
 
@@ -65,20 +62,9 @@ class CpmSolver:
         """The paper's algorithm to the letter."""
         return replace(self, synchronous=False, frozen_own=False, slack=0.0, revisit=1.0, max_entries=0, ramp=1)
 
-    def begin(self, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> TrainingState:
-        if works_on_gpu(problem, batch, self):
-            from multiform.solvers.cuda import begin_cpm
-
-            return begin_cpm(self, problem, batch)
-        if kernel_name() == "reference":
-            from multiform.solvers.reference import ReferenceCpm
-
-            return ReferenceCpm(self, problem, batch)
-        return _CpmState(self, problem, batch, n_threads)
-
-    def initial_steps(self, weights: Floats) -> Floats:
+    def initial_steps(self, coefficients: Floats) -> Floats:
         """Perturbations in proportion to the initial size of A; those of b are larger by sqrt(p), as b is."""
-        steps = np.full_like(weights, self.step / np.sqrt(weights.shape[2] - 1))
+        steps = np.full_like(coefficients, self.step / np.sqrt(coefficients.shape[2] - 1))
         steps[:, :, -1] = self.step
         return steps
 
@@ -89,58 +75,3 @@ class CpmSolver:
             "largest": self.largest * unit,
             "largest_offset": self.largest,
         }
-
-
-class _CpmState:
-    def __init__(self, solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch, n_threads: int) -> None:
-        from multiform import _core
-
-        self._core, self._n_threads = _core, n_threads
-        settings: dict[str, Any] = asdict(solver)
-        del settings["n_passes"], settings["step"]
-        settings["max_entries"] = solver.max_entries * problem.n_classes
-        self.weights: list[Floats] = []
-        self._members = []
-        for member, weights in enumerate(batch.starts(problem)):
-            settings |= solver.limits(weights.shape[2] - 1)
-            self.weights.append(weights)
-            self._members.append(
-                _core.cpm_member(
-                    problem.core,
-                    weights,
-                    solver.initial_steps(weights),
-                    batch.member_columns(member),
-                    batch.member_weight(member),
-                    batch.class_weight[member],
-                    alpha=batch.alpha,
-                    noise=float(batch.noise[member]),
-                    seed=int(batch.seed[member]),
-                    **settings,
-                )
-            )
-
-    @property
-    def passes(self) -> int:
-        return int(min(member.passes for member in self._members))
-
-    @property
-    def losses(self) -> list[list[float]]:
-        return [list(member.losses) for member in self._members]
-
-    @property
-    def tried(self) -> int:
-        """Points looked at so far, over all members."""
-        return int(sum(member.tried for member in self._members))
-
-    @property
-    def looked(self) -> int:
-        """The work done so far: samples looked at, over all points and members."""
-        return int(sum(member.looked for member in self._members))
-
-    @property
-    def accepted(self) -> int:
-        """Moves made so far, over all members."""
-        return int(sum(member.accepted for member in self._members))
-
-    def advance(self, until: int, seconds: float) -> None:
-        self._core.sweep_cpm(self._members, self._n_threads, until, seconds)

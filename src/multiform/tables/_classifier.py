@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from multiform.loyalty import LoyaltyClassifier
-from multiform.tables._columns import Column, Encoded
+from multiform.state import fitted_state, require, require_array, require_names
+from multiform.tables._columns import Category, Code, Column, Date, Dropped, Encoded, Number, Text
 from multiform.tables._errors import TableError, polars
 from multiform.tables._frames import as_frame
 from multiform.tables._roles import MOST_CATEGORIES, MOST_WORDS, decide
@@ -23,6 +25,17 @@ __all__ = ["Surprise", "TableClassifier"]
 Array = npt.NDArray[Any]
 WIDE = 200  # from so many columns on, a whole number of few values is no code but a pixel, or the like
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
+
+
+COLUMNS: dict[str, Any] = {
+    "dropped": Dropped,
+    "number": Number,
+    "code": Code,
+    "category": Category,
+    "date": Date,
+    "text": Text,
+}
+FITTED = ("columns_", "target_", "classes_", "estimator_", "training_", "n_features_in_", "feature_names_in_")
 
 
 class Surprise(NamedTuple):
@@ -301,6 +314,33 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found += [Surprise(column.name, kind, count) for kind, count in counts.items() if count]
         return found
 
+    # -------------------------------------------------------------------------------------------- model files
+
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, FITTED)
+        if "columns_" not in state:
+            return {}
+        columns = [_column_state(column) for column in self.columns_]
+        return state | {"columns_": columns, "whole_labels": self._whole_labels}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """The columns become what the estimator reads."""
+        require_names(state, type(self).__name__, [*FITTED, "whole_labels"])
+        columns, estimator = [_column(one) for one in state["columns_"]], state["estimator_"]
+        require(np.array_equal(state["classes_"], estimator.classes_), "the estimator has other classes")
+        names = [column.name for column in columns]
+        require(
+            len(set(names)) == len(names) == state["n_features_in_"] and list(state["feature_names_in_"]) == names,
+            "the columns' names are wrong",
+        )
+        n_features = sum(len(column.feature_names()) for column in columns)
+        require(n_features == estimator.n_features_in_, "the columns do not become what the estimator reads")
+        require(isinstance(state["training_"], dict), "training_ is wrong")
+        require(state["target_"] is None or isinstance(state["target_"], str), "target_ is not a name")
+        require(isinstance(state["whole_labels"], bool), "whole_labels is neither true nor false")
+        self.__dict__.update({name: state[name] for name in FITTED} | {"columns_": columns})
+        self._whole_labels = state["whole_labels"]
+
 
 def _matrix(encoded: list[Encoded]) -> npt.NDArray[np.float64]:
     return np.ascontiguousarray(np.hstack([part.values for part in encoded]))
@@ -321,3 +361,29 @@ def _answers(estimator: Any, matrix: Array) -> dict[str, Any]:
 def _listed(names: Sequence[str], most: int = 12) -> str:
     shown = ", ".join(map(repr, names[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _column_state(column: Any) -> dict[str, Any]:
+    state = {"is": next(name for name, cls in COLUMNS.items() if type(column) is cls)}
+    state |= {field.name: getattr(column, field.name) for field in fields(column)}
+    return state | ({"number": _column_state(column.number)} if isinstance(column, Code) else {})
+
+
+def _column(state: dict[str, Any]) -> Any:
+    """A column can say what it becomes."""
+    parts = {name: value for name, value in state.items() if name != "is"}
+    if state["is"] == "code":
+        require(parts["number"]["is"] == "number", "a code is not a number")
+        parts["number"] = _column(parts["number"])
+    part = COLUMNS[state["is"]](**parts)
+    require(isinstance(part.name, str) and isinstance(part.why, str), "a column has no name")
+    if isinstance(part, Text):
+        require_array(part.weights, (len(part.words),), "f", "the weights of words")
+    values = getattr(part, "values", ())
+    require(isinstance(values, tuple) and len(set(values)) == len(values), "values are not distinct")
+    for name in ("has_missing", "has_other", "has_time", "decimal_comma"):
+        require(isinstance(getattr(part, name, False), bool), f"{name} is neither true nor false")
+    median = getattr(part, "median", 0.0)
+    require(isinstance(median, float) and np.isfinite(median), "a median is not a number")
+    require(all(isinstance(name, str) for name in part.feature_names()), "a column does not say what it becomes")
+    return part

@@ -33,16 +33,15 @@ once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import ceil, log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta, betabinom, binom
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from multiform._typing import Bools, Doubles, Indices
+from multiform.state import require, require_names, require_whole
 
 DESIGN_SHARE = 0.1
 MAX_STEPS = 100  # a walk in steps of at least 1 % of coverage
@@ -72,6 +71,18 @@ class Certificate:
     n_accepted: int
     n_correct: int
     level: float
+
+    @classmethod
+    def _from_state(cls, state: dict[str, Any]) -> Certificate:
+        """From its fields, as a model file has them."""
+        require_names(state, "a certificate", [field.name for field in fields(cls)])
+        threshold, level = state["threshold"], state["level"]
+        require(isinstance(threshold, float) and not np.isnan(threshold), "the threshold of a certificate is wrong")
+        require(isinstance(level, float) and 0 <= level <= 1, "the level of a certificate is wrong")
+        for name in ("n_tested", "n_accepted", "n_correct"):
+            require_whole(state[name], 0, f"{name} of a certificate")
+        require(state["n_correct"] <= state["n_accepted"] <= state["n_tested"], "the counts of a certificate are wrong")
+        return cls(**state)
 
     @property
     def attained(self) -> bool:
@@ -111,9 +122,9 @@ def samples_needed(target_accuracy: float, level: float) -> int:
 
 
 def certify(
-    trust: Floats,
+    trust: Doubles,
     right: Bools,
-    groups: NDArray[np.intp],
+    groups: Indices,
     n_groups: int,
     *,
     target_accuracy: float,
@@ -171,11 +182,11 @@ def certify(
 class _Plan(NamedTuple):
     """The thresholds to test, from high to low, and the part of the group's level that each begins with."""
 
-    thresholds: Floats
-    weights: Floats
+    thresholds: Doubles
+    weights: Doubles
 
 
-def _plan(trust: Floats, right: Bools, n_expected: float, target_accuracy: float, level: float) -> _Plan:
+def _plan(trust: Doubles, right: Bools, n_expected: float, target_accuracy: float, level: float) -> _Plan:
     """The plan of a group, from its design part alone."""
     scores = np.sort(trust[~np.isnan(trust)])
     if not len(scores):
@@ -207,13 +218,13 @@ def _plan(trust: Floats, right: Bools, n_expected: float, target_accuracy: float
     return _Plan(thresholds, weights)
 
 
-def _allowed_errors(n: Floats, target_accuracy: float, level: float) -> Floats:
+def _allowed_errors(n: Doubles, target_accuracy: float, level: float) -> Doubles:
     """The largest number of errors among n with a p-value of at most ``level``; -1 if even 0 is too many."""
     k = binom.ppf(level, n, 1 - target_accuracy)
     return np.asarray(np.where(binom.cdf(k, n, 1 - target_accuracy) <= level, k, k - 1))
 
 
-def _accepted_and_errors(trust: Floats, right: Bools, thresholds: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _accepted_and_errors(trust: Doubles, right: Bools, thresholds: Doubles) -> tuple[Indices, Indices]:
     """How many samples each threshold accepts, and how many of those are wrong; NaN is never accepted."""
     seen = ~np.isnan(trust)
     surest_first = np.argsort(-trust[seen], kind="stable")
@@ -225,7 +236,7 @@ def _accepted_and_errors(trust: Floats, right: Bools, thresholds: Floats) -> tup
 class _Walk:
     """A group's tests, in the order of its plan."""
 
-    def __init__(self, plan: _Plan, trust: Floats, right: Bools, target_accuracy: float) -> None:
+    def __init__(self, plan: _Plan, trust: Doubles, right: Bools, target_accuracy: float) -> None:
         self.plan = plan
         self.n_tested = len(trust)
         self.accepted, errors = _accepted_and_errors(trust, right, plan.thresholds)

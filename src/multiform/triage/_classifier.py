@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from math import ceil
 from numbers import Real
 from typing import Any
@@ -21,13 +22,33 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
-from multiform.metrics._labels import distinct, positions
-from multiform.metrics._trust import ScoreMethod, trust_score
-from multiform.triage._certify import certify, samples_needed
+from multiform._typing import Array, Bools, Indices
+from multiform.metrics import ScoreMethod, trust_score
+from multiform.metrics.labels import distinct, positions
+from multiform.state import (
+    FEATURES,
+    fitted_state,
+    require,
+    require_array,
+    require_features,
+    require_names,
+    require_whole,
+)
+from multiform.triage._certify import Certificate, certify, samples_needed
 from multiform.triage._judged import Judged, cut_metadata, fit_and_judge, judge
 from multiform.triage._report import TriageReport
 
-Bools = NDArray[np.bool_]
+# What a model file holds of a fitted model; the second where the estimator has them.
+FITTED = (
+    "classes_",
+    "estimator_",
+    "fallback_",
+    "guarantee_",
+    "attained_",
+    "thresholds_",
+    "certificates_",
+    "n_calibration_",
+)
 
 
 class TargetNotReachedWarning(UserWarning):
@@ -235,7 +256,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self._warn_if_not_reached(judged)
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> Array:
         """The answers: the estimator's where accepted, else the fallback's.
 
         Parameters
@@ -385,7 +406,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
-    def _answer(self, X: Any) -> tuple[NDArray[Any], Bools]:
+    def _answer(self, X: Any) -> tuple[Array, Bools]:
         """The estimator's predictions, and whether the trust in each reaches its class's threshold."""
         check_is_fitted(self)
         labels = np.asarray(self.estimator_.predict(X))
@@ -396,14 +417,14 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         return labels, (trust >= limit) & (limit < np.inf)
 
     def _calibrate_apart(
-        self, X: Any, y: NDArray[Any], X_cal: Any, y_cal: NDArray[Any], params: Mapping[str, Any]
+        self, X: Any, y: Array, X_cal: Any, y_cal: Array, params: Mapping[str, Any]
     ) -> tuple[Any, Judged]:
         """Train on one set, judge on another."""
         self._check_enough(len(y_cal), len(y))
         estimator = clone(self.estimator).fit(X, y, **params)
         return estimator, judge(estimator, X_cal, y_cal, self.score_method)
 
-    def _cross_fit(self, X: Any, y: NDArray[Any], params: Any) -> tuple[Any, Judged]:
+    def _cross_fit(self, X: Any, y: Array, params: Any) -> tuple[Any, Judged]:
         """Judge every sample by a model fitted without it; the model that serves is fitted on all of them."""
         splitter = check_cv(self.cv, y, classifier=True)
         folds = list(splitter.split(X, y, **params["splitter"]))
@@ -420,7 +441,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         )
         return clone(self.estimator).fit(X, y, **params["estimator"]), pooled
 
-    def _hold_out(self, n_samples: int, rng: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def _hold_out(self, n_samples: int, rng: Any) -> tuple[Indices, Indices]:
         n_held_out = ceil(self.calibration_fraction * n_samples)
         self._check_enough(min(n_held_out, n_samples - 1), n_samples)
         order = rng.permutation(n_samples)
@@ -522,8 +543,39 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             stacklevel=3,
         )
 
+    # -------------------------------------------------------------------------------------------- model files
 
-def _check_samples(owner: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    def _get_state(self) -> dict[str, Any]:
+        state = fitted_state(self, [*FITTED, *FEATURES])
+        if "estimator_" not in state:
+            return {}
+        return state | {"certificates_": [asdict(certificate) for certificate in self.certificates_]}
+
+    def _set_state(self, state: dict[str, Any]) -> None:
+        """A threshold for each class of the estimator, and the certificates behind them."""
+        require_names(state, type(self).__name__, FITTED, FEATURES)
+        if "n_features_in_" in state:
+            require_features(state)
+        estimator, fallback, classes = state["estimator_"], state["fallback_"], state["classes_"]
+        require_array(classes, (None,), "biufUO", "classes_")
+        for part in (estimator, fallback):
+            if part is None and part is fallback:
+                continue
+            require(is_classifier(part), "a part is not a classifier")
+            require((positions(np.asarray(part.classes_), classes) >= 0).all(), "a part has other classes")
+            width = getattr(part, "n_features_in_", None)
+            require(width == state.get("n_features_in_"), "a part reads another number of features")
+        certificates = [Certificate._from_state(one) for one in state["certificates_"]]
+        n_classes = len(estimator.classes_)
+        require(len(certificates) in (1, n_classes), "there is not a certificate for each class")
+        require_array(state["thresholds_"], (n_classes,), "f", "thresholds_")
+        require(isinstance(state["attained_"], bool), "attained_ is neither true nor false")
+        require(state["guarantee_"] in ("exact", "approximate"), "guarantee_ is wrong")
+        require_whole(state["n_calibration_"], 1, "n_calibration_")
+        self.__dict__.update(state | {"certificates_": certificates})
+
+
+def _check_samples(owner: Any, X: Any, y: Any) -> tuple[Any, Array]:
     """Labels as one clean column; the samples stay what they are, for the estimator to judge."""
     if y is None:
         raise ValueError(f"{type(owner).__name__} requires y to be passed, but the target y is None. Give the labels.")
@@ -534,12 +586,12 @@ def _check_samples(owner: Any, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
     return X, np.asarray(y)
 
 
-def _rows(X: Any, index: NDArray[np.intp]) -> Any:
+def _rows(X: Any, index: Indices) -> Any:
     """Some of the samples, of whatever kind X is."""
     return _safe_indexing(indexable(X)[0], index)
 
 
-def _room_for(labels: NDArray[Any], others: NDArray[Any]) -> NDArray[Any]:
+def _room_for(labels: Array, others: Array) -> Array:
     """A copy of the labels that can also hold the others: never a number turned into text."""
     alike = labels.dtype.kind == others.dtype.kind or {labels.dtype.kind, others.dtype.kind} <= set("biuf")
     return labels.astype(np.result_type(labels, others) if alike else object)

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from multiform.metrics._trust import ScoreMethod, trust_score
+from multiform._typing import Array, Doubles, Indices
+from multiform.metrics import ScoreMethod, trust_score
 
 
 @dataclass(frozen=True)
 class Judged:
     """Calibration samples as the tests need them: what they are, what they were called, and how surely."""
 
-    true: NDArray[Any]
-    predicted: NDArray[Any]
-    trust: NDArray[np.float64]
+    true: Array
+    predicted: Array
+    trust: Doubles
 
 
-def judge(estimator: Any, X: Any, y: NDArray[Any], score_method: ScoreMethod) -> Judged:
+def judge(estimator: Any, X: Any, y: Array, score_method: ScoreMethod) -> Judged:
     """A fitted classifier's answers to labelled samples."""
     return Judged(y, np.asarray(estimator.predict(X)), trust_score(estimator, X, score_method))
 
@@ -31,9 +31,9 @@ def judge(estimator: Any, X: Any, y: NDArray[Any], score_method: ScoreMethod) ->
 def fit_and_judge(
     estimator: Any,
     X: Any,
-    y: NDArray[Any],
-    train: NDArray[np.intp],
-    test: NDArray[np.intp],
+    y: Array,
+    train: Indices,
+    test: Indices,
     score_method: ScoreMethod,
     params: Mapping[str, Any],
 ) -> Judged:
@@ -42,7 +42,7 @@ def fit_and_judge(
     return judge(estimator, _safe_indexing(X, test), y[test], score_method)
 
 
-def cut_metadata(params: Mapping[str, Any], index: NDArray[np.intp], n_samples: int) -> dict[str, Any]:
+def cut_metadata(params: Mapping[str, Any], index: Indices, n_samples: int) -> dict[str, Any]:
     """Metadata for the samples at ``index``: what has one entry a sample is cut, the rest passes as it is."""
 
     def per_sample(value: Any) -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from multiform.solvers.cpm import CpmSolver
-from multiform.solvers.cuda.device import Device, Program, Staging, clusters_wanted
-from multiform.solvers.cuda.states import DeviceState
-from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.cuda.values import launch_squares, launch_values
-from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
+from multiform._typing import Floats
+from multiform.engines.cuda.device import Device, Program, Staging, clusters_wanted
+from multiform.engines.cuda.states import DeviceState
+from multiform.engines.cuda.storage import DeviceRows
+from multiform.engines.cuda.values import launch_squares, launch_values
+from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
 
 __all__ = ["CudaCpmState", "Geometry"]
 
@@ -104,8 +105,17 @@ def _packed(sets: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], clustered
 class CudaCpmState(DeviceState):
     """A batch on its way by CPM; see `TrainingState`."""
 
-    def __init__(self, solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
-        super().__init__(problem, batch, rows)
+    moments = None
+
+    def __init__(
+        self,
+        solver: CpmSolver,
+        problem: TrainingProblem,
+        batch: ModelBatch,
+        rows: DeviceRows,
+        forget: Callable[[], None],
+    ) -> None:
+        super().__init__(problem, batch, rows, forget)
         device, members, self._solver = rows.device, self._members, solver
         B, m, q, n = members.n_members, members.n_classes, members.n_components, members.n_samples
         most = solver.max_entries * m
@@ -172,14 +182,9 @@ class CudaCpmState(DeviceState):
         return steps
 
     @property
-    def tried(self) -> int:
-        """Points looked at so far, over all members."""
-        return int(self._device.download(self._fields["tried"]).sum())
-
-    @property
-    def accepted(self) -> int:
-        """Moves made so far, over all members."""
-        return int(self._device.download(self._fields["accepted"]).sum())
+    def counts(self) -> dict[str, int]:
+        """Points tried and moves made so far, over all members."""
+        return {name: int(self._device.download(self._fields[name]).sum()) for name in ("tried", "accepted")}
 
     def _make_passes(self, until: int) -> None:
         self._choose_samples()

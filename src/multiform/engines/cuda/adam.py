@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from multiform.solvers.cuda.device import Program, Staging
-from multiform.solvers.cuda.states import DeviceAdamState
-from multiform.solvers.cuda.values import FORWARD_THREADS, forward_shared
+from multiform.engines.cuda.device import Program, Staging
+from multiform.engines.cuda.states import DeviceAdamState
+from multiform.engines.cuda.values import FORWARD_THREADS, forward_shared
 
 __all__ = ["CudaAdamState"]
 
@@ -58,7 +58,12 @@ class CudaAdamState(DeviceAdamState):
         program("adam_norms", self._arguments, grid=(1, m, B), threads=256, shared=32 * 8)
         self._steps: Callable[[], None] | None = None
         self._staging: Staging | None = None
-        self.visits = 0
+        self._visits = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Samples visited so far, over all members."""
+        return {"visits": self._visits}
 
     def _steps_made(self) -> Any:
         """The device counts them when a pass begins."""
@@ -80,7 +85,7 @@ class CudaAdamState(DeviceAdamState):
             for _ in range(0, int(n_batches.max()), STEPS_OF_GRAPH):
                 self._steps()
         self._note_losses(device.download(self._fields["pass_sums"]))
-        self.visits += int(visited.sum())
+        self._visits += int(visited.sum())
         self.passes += 1
 
     def _launch_steps(self, arguments: Any) -> None:

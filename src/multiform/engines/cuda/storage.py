@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from multiform.solvers.cuda.device import PART_BYTES, Device
-from multiform.solvers.cuda.sources import argument_layout
-from multiform.solvers.placement import on_gpu
-from multiform.solvers.problem import Floats
+from multiform.engines.cuda.device import PART_BYTES, Device
+from multiform.engines.cuda.sources import argument_layout
+from multiform.runtime import on_gpu
+from multiform.separators import Rows
 
 __all__ = ["DeviceRows", "place"]
 
@@ -62,8 +62,9 @@ class DeviceRows:
         out[: len(samples), self.n_features :] = 0
 
 
-def place(X: Any, center: Floats, scale: Floats, device: Device) -> DeviceRows:
+def place(rows: Rows, device: Device) -> DeviceRows:
     """X on the device, or on the host ready to be streamed."""
+    X, (center, scale) = rows.stored, rows.scaling.single
     n, p = X.shape
     pitch = -(-(p + 2) // 32) * 32
     whole_center, unit = np.zeros(pitch, dtype=np.float32), np.zeros(pitch, dtype=np.float32)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from multiform.solvers.cuda.device import Program
-from multiform.solvers.cuda.members import stacked_weights
-from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.problem import Floats, Ints
+from multiform.engines.cuda.device import Program
+from multiform.engines.cuda.members import stacked_weights
+from multiform.engines.cuda.storage import DeviceRows
+from multiform.separators import Separators
 
-__all__ = ["FORWARD_THREADS", "device_member_values", "forward_shared", "launch_squares", "launch_values"]
+__all__ = ["FORWARD_THREADS", "device_values", "forward_shared", "launch_squares", "launch_values"]
 
 FORWARD_THREADS = 256
 WORK_BYTES = 2**30  # of one part's squares and rows
@@ -38,18 +38,18 @@ def launch_values(program: Program, arguments: Any, n: int, m: int, n_members: i
     program("member_values", arguments, grid=(-(-n * m // 256), 1, n_members), threads=256)
 
 
-def device_member_values(rows: DeviceRows, weights: Floats, columns: Ints | None = None) -> Any:
-    """``||A_k x - b_k||^2`` of every row: an array on the device of shape (n, m)."""
+def device_values(rows: DeviceRows, separators: Separators) -> Any:
+    """``||A_k x - b_k||^2`` of every row: an array on the device of shape (n, n_members * m)."""
     try:
-        return _member_values(rows, weights, columns)
+        return _values(rows, separators)
     except BaseException as error:  # a traceback that somebody keeps must not keep X on the device
         traceback.clear_frames(error.__traceback__)
         del rows
         raise
 
 
-def _member_values(rows: DeviceRows, weights: Floats, columns: Ints | None) -> Any:
-    device = rows.device
+def _values(rows: DeviceRows, separators: Separators) -> Any:
+    device, weights, columns = rows.device, separators.coefficients, separators.columns
     m, q, n_features = weights.shape[0], weights.shape[1], weights.shape[2] - 1
     width = -(-(n_features + 1) // 32) * 32
     selected = None
@@ -75,7 +75,7 @@ def _member_values(rows: DeviceRows, weights: Floats, columns: Ints | None) -> A
         "ready": per_part if rows.streamed else 0,
         "residual": None,
         "squares": device.empty((program.pieces, per_part, m), np.float32),
-        "energy": None,
+        "energy": None if separators.noise is None else device.upload(separators.noise.astype(np.float32)),
     }
     for first in range(0, n, per_part):
         count = min(per_part, n - first)

@@ -8,17 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from multiform._typing import Floats
+from multiform.engines.cuda.device import Program
+from multiform.engines.cuda.storage import DeviceRows
 from multiform.runtime import effective_threads
-from multiform.solvers.cuda.device import Program
-from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.problem import (
-    MOST_FOR_MEANS,
-    Floats,
-    ModelBatch,
-    TrainingProblem,
-    class_means,
-    samples_for_means,
-)
+from multiform.solvers import MOST_FOR_MEANS, ModelBatch, TrainingProblem, class_means, samples_for_means
 
 __all__ = ["DeviceMembers", "stacked_weights"]
 
@@ -95,7 +89,7 @@ class DeviceMembers:
         return stacked_weights(parts, self.n_features, self.width)
 
     def start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
-        """`ModelBatch.initial_weights` of every member, stacked; what members share is computed once.
+        """`ModelBatch.initial_coefficients` of every member, stacked; what members share is computed once.
 
         Equal seeds draw equal numbers. Few samples are all used for the class means, which then do not depend on the
         seed.

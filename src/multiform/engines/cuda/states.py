@@ -5,32 +5,32 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from multiform.solvers.adam import AdamSolver, Moments
-from multiform.solvers.cuda.members import DeviceMembers
-from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.problem import Floats, ModelBatch, TrainingProblem
+from multiform._typing import Floats
+from multiform.engines.cuda.members import DeviceMembers
+from multiform.engines.cuda.storage import DeviceRows
+from multiform.solvers import AdamSolver, ModelBatch, Moments, TrainingProblem
 
 __all__ = ["DeviceAdamState", "DeviceState", "freeing"]
 
 
 @contextmanager
-def freeing(problem: TrainingProblem) -> Iterator[None]:
+def freeing(release: Callable[[], None]) -> Iterator[None]:
     """An exception leaves nothing on the device: neither X, nor what the frames of its traceback would hold there.
 
-    An interactive session keeps the last traceback. The problem uploads X again when it is next asked for it.
+    An interactive session keeps the last traceback.
     """
     try:
         yield
     except BaseException as error:
         traceback.clear_frames(error.__traceback__)
-        vars(problem).pop("device_rows", None)
+        release()
         raise
 
 
@@ -42,8 +42,10 @@ class DeviceState(ABC):
 
     side_by_side = True  # one launch has all members; a grid's second and third side are short
 
-    def __init__(self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
-        self._problem, self._rows, self._device = problem, rows, rows.device
+    def __init__(
+        self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows, forget: Callable[[], None]
+    ) -> None:
+        self._forget, self._rows, self._device = forget, rows, rows.device  # forget: the engine lets go of X
         self._members = DeviceMembers(problem, batch, rows)
         self._fields: dict[str, Any] = self._members.fields(rows) | {"alpha": batch.alpha}
         self._losses: list[list[float]] = [[] for _ in range(len(batch))]
@@ -63,8 +65,8 @@ class DeviceState(ABC):
             )
 
     @property
-    def weights(self) -> list[Floats]:
-        """A_k and b_k side by side, in scaled units, per member, as they are now."""
+    def coefficients(self) -> list[Floats]:
+        """A_k and b_k side by side, for scaled rows, per member, as they are now."""
         if self._read is None or self._read[0] != self.passes:
             self._read = self.passes, self._members.unstacked(self._device.download(self._fields["weights"]))
         return self._read[1]
@@ -82,7 +84,7 @@ class DeviceState(ABC):
     def advance(self, until: int, seconds: float) -> None:
         """Go on to the end of pass ``until``; whole passes, so that the clock is looked at between them."""
         deadline = time.monotonic() + seconds
-        with freeing(self._problem):
+        with freeing(self._forget):
             while self.passes < until:
                 self._make_passes(until)
                 if time.monotonic() > deadline:
@@ -94,11 +96,11 @@ class DeviceState(ABC):
 
     def release(self) -> None:
         """Give the device's memory back, that of X too; the state is of no use afterwards."""
-        device, problem = self._device, self._problem
+        device, forget = self._device, self._forget
         try:
             device.wait()
         finally:
-            vars(problem).pop("device_rows", None)
+            forget()
             vars(self).clear()
         device.release()
 
@@ -112,9 +114,10 @@ class DeviceAdamState(DeviceState):
         problem: TrainingProblem,
         batch: ModelBatch,
         rows: DeviceRows,
+        forget: Callable[[], None],
         moments: Sequence[Moments] | None,
     ) -> None:
-        super().__init__(problem, batch, rows)
+        super().__init__(problem, batch, rows, forget)
         self._solver = solver
         self._capacity = min(solver.batch_size, self._members.n_samples)
         weights_and_moments = 3 * 4 * int(np.prod(self._members.shape))

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from multiform.solvers.cuda.sources import argument_layout, source_text
+from multiform.engines.cuda.sources import argument_layout, source_text
 
 __all__ = [
     "CudaDevice",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from multiform.solvers.adam import AdamSolver
-from multiform.solvers.cuda.device import Program
-from multiform.solvers.cuda.states import DeviceAdamState
-from multiform.solvers.cuda.storage import DeviceRows
-from multiform.solvers.problem import ModelBatch, TrainingProblem
+from multiform.engines.cuda.device import Program
+from multiform.engines.cuda.states import DeviceAdamState
+from multiform.engines.cuda.storage import DeviceRows
+from multiform.solvers import AdamSolver, ModelBatch, TrainingProblem
 
 __all__ = ["CudaSmallAdamState", "fits_in_a_block"]
 
@@ -60,9 +59,9 @@ class CudaSmallAdamState(DeviceAdamState):
         return [list(map(float, member)) for member in means]
 
     @property
-    def visits(self) -> int:
+    def counts(self) -> dict[str, int]:
         """Samples visited so far, over all members."""
-        return int(self._device.download(self._fields["visits"]).sum())
+        return {"visits": int(self._device.download(self._fields["visits"]).sum())}
 
     def _make_passes(self, until: int) -> None:
         end = min(until, self.passes + PASSES_OF_LAUNCH)

@@ -1,0 +1,178 @@
+"""The compiled core: threads owned by the call, kernels chosen by name, arrays moved in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from multiform._typing import Floats
+from multiform.engines.base import TrainingState
+from multiform.runtime import WORTH_A_THREAD, sgemm, single_threaded_blas, threads_worth_waiting_for
+from multiform.separators import Rows, Separators
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
+
+__all__ = ["CpuEngine"]
+
+
+@dataclass(frozen=True)
+class CpuEngine:
+    """The compiled core on the CPU.
+
+    Parameters
+    ----------
+    kernel : {"auto", "portable", "avx2", "avx512"}
+        "auto" is the best of this machine.
+    n_threads : int
+        At most so many; the result does not depend on it.
+    worth_a_thread : int
+        Multiplications between two waits from which on one thread more pays.
+    """
+
+    kernel: str = "auto"
+    n_threads: int = 1
+    worth_a_thread: int = WORTH_A_THREAD
+
+    def begin(
+        self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
+    ) -> TrainingState:
+        with single_threaded_blas():
+            if isinstance(solver, AdamSolver):
+                return _AdamState(self, problem, batch, solver, moments)
+            assert isinstance(solver, CpmSolver)
+            return _CpmState(self, problem, batch, solver)
+
+    def values(self, rows: Rows, separators: Separators) -> Floats:
+        from multiform import _core
+
+        coefficients = np.ascontiguousarray(separators.coefficients)
+        n = int(rows.stored.shape[0])
+        values = np.empty((n, len(coefficients)), dtype=np.float32)
+        n_threads = threads_worth_waiting_for(self.n_threads, n * coefficients.size, self.worth_a_thread)
+        with single_threaded_blas():
+            _core.member_values(self.core_rows(rows), coefficients, separators.columns, sgemm(), n_threads, values)
+        if separators.noise is not None:
+            values += separators.noise.astype(np.float32)
+        return values
+
+    def core_rows(self, rows: Rows) -> Any:
+        """The rows in the core's own terms."""
+        from multiform import _core
+
+        stored = rows.stored
+        if scipy.sparse.issparse(stored):
+            indptr, indices = stored.indptr.astype(np.int64), stored.indices.astype(np.int32, copy=False)
+            view = _core.sparse_rows(stored.data, indptr, indices, stored.shape[1], self.kernel)
+        else:
+            view = _core.dense_rows(stored, self.kernel)
+        center, scale = rows.scaling.single
+        view.set_scaling(center, np.float32(1) / scale)
+        return view
+
+    def release(self) -> None:
+        """Nothing is kept."""
+
+
+class _CpuState:
+    """What the states of both solvers share: coefficients are NumPy arrays that the core moves in place."""
+
+    def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch) -> None:
+        from multiform import _core
+
+        self._core, self._n_threads = _core, engine.n_threads
+        self._problem = _core.problem(engine.core_rows(problem.rows), problem.target, problem.n_classes, sgemm())
+        self.coefficients: list[Floats] = []
+        self._members: list[Any] = []
+
+    def _described(self, batch: ModelBatch, member: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the core asks of every member, whatever the solver."""
+        arrays = (batch.member_columns(member), batch.member_weight(member), batch.class_weight[member])
+        numbers = {"alpha": batch.alpha, "noise": float(batch.noise[member]), "seed": int(batch.seed[member])}
+        return arrays, numbers
+
+    @property
+    def passes(self) -> int:
+        return int(min(member.passes for member in self._members))
+
+    @property
+    def losses(self) -> list[list[float]]:
+        return [list(member.losses) for member in self._members]
+
+    def _sum(self, *names: str) -> dict[str, int]:
+        return {name: int(sum(getattr(member, name) for member in self._members)) for name in names}
+
+    def release(self) -> None:
+        """Nothing is held of a device."""
+
+
+class _AdamState(_CpuState):
+    def __init__(
+        self,
+        engine: CpuEngine,
+        problem: TrainingProblem,
+        batch: ModelBatch,
+        solver: AdamSolver,
+        moments: Sequence[Moments] | None,
+    ) -> None:
+        super().__init__(engine, problem, batch)
+        settings: dict[str, Any] = asdict(solver)
+        self._moments: list[tuple[Floats, Floats]] = []
+        for member, start in enumerate(batch.starts(problem)):
+            first, second, steps = np.zeros_like(start), np.zeros_like(start), 0
+            if moments is not None:
+                first, second, steps = moments[member][0].copy(), moments[member][1].copy(), moments[member][2]
+            settings["learning_rate"] = solver.rate(start.shape[2] - 1)
+            arrays, numbers = self._described(batch, member)
+            made = self._core.adam_member(
+                self._problem, start, first, second, *arrays, steps=steps, **numbers, **settings
+            )
+            self.coefficients.append(start)
+            self._moments.append((first, second))
+            self._members.append(made)
+        # The threads wait for each other twice a step; members side by side do not.
+        a_step = 2 * min(solver.batch_size, len(problem.target)) * max(one.size for one in self.coefficients)
+        worth = threads_worth_waiting_for(engine.n_threads, a_step, engine.worth_a_thread)
+        self._n_threads = min(engine.n_threads, max(len(batch), worth))
+
+    @property
+    def moments(self) -> list[Moments]:
+        return [
+            (first, second, int(member.steps))
+            for (first, second), member in zip(self._moments, self._members, strict=True)
+        ]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self._sum("visits")
+
+    def advance(self, until: int, seconds: float) -> None:
+        with single_threaded_blas():
+            self._core.train_adam(self._members, self._n_threads, until, seconds)
+
+
+class _CpmState(_CpuState):
+    moments = None
+
+    def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch, solver: CpmSolver) -> None:
+        super().__init__(engine, problem, batch)
+        settings: dict[str, Any] = asdict(solver)
+        del settings["n_passes"], settings["step"]
+        settings["max_entries"] = solver.max_entries * problem.n_classes
+        for member, start in enumerate(batch.starts(problem)):
+            settings |= solver.limits(start.shape[2] - 1)
+            arrays, numbers = self._described(batch, member)
+            steps = solver.initial_steps(start)
+            made = self._core.cpm_member(self._problem, start, steps, *arrays, **numbers, **settings)
+            self.coefficients.append(start)
+            self._members.append(made)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return self._sum("tried", "accepted", "looked")
+
+    def advance(self, until: int, seconds: float) -> None:
+        with single_threaded_blas():
+            self._core.sweep_cpm(self._members, self._n_threads, until, seconds)

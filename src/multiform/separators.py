@@ -1,0 +1,292 @@
+"""What training finds, as values: how rows are read (`Scaling`), and the classes' member functions (`Separators`).
+
+``f_k(x) = ||A_k x - b_k||^2``. Separators are kept as they were trained: ``A_k`` and ``b_k`` side by side, in single
+precision, for scaled rows ``(x - center) / scale``. Input noise of deviation sigma, over which the loss is averaged,
+adds the constant ``sigma^2 ||A_k||^2`` to ``f_k``: the noise energy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from multiform._typing import Array, Doubles, Floats, Indices, Ints
+from multiform.runtime import on_gpu
+from multiform.state import require, require_array, require_names
+
+if TYPE_CHECKING:
+    from multiform.engines import Engine
+
+__all__ = ["Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
+
+CHUNK_ROWS = 4096
+CHUNK_RESIDUALS = 4_000_000
+
+
+class Rows(NamedTuple):
+    """A matrix as an engine reads it: float32 or uint8 with contiguous rows or CSR of float32; never copied."""
+
+    stored: Any
+    scaling: Scaling
+
+    @property
+    def n_features(self) -> int:
+        return int(self.stored.shape[1])
+
+    def part(self, samples: Any) -> Rows:
+        """Some of the rows."""
+        return Rows(self.stored[samples], self.scaling)
+
+    def scaled(self, samples: Any) -> Floats:
+        """Some of the rows, dense and scaled, as the engine sees them: shape (len(samples), p)."""
+        rows = self.stored[samples]
+        if scipy.sparse.issparse(rows):
+            rows = rows.toarray()
+        center, scale = self.scaling.single
+        return np.asarray((rows.astype(np.float32) - center) / scale, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """How x is read: ``(x - center) / scale``, per column.
+
+    A column that never varies has an infinite scale: it is read as 0.
+
+    Parameters
+    ----------
+    center, scale : arrays of shape (p,)
+    """
+
+    center: Doubles
+    scale: Doubles
+
+    @classmethod
+    def identity(cls, n_features: int) -> Scaling:
+        return cls(np.zeros(n_features), np.ones(n_features))
+
+    @property
+    def single(self) -> tuple[Floats, Floats]:
+        """Center and scale in the engine's precision."""
+        return self.center.astype(np.float32), self.scale.astype(np.float32)
+
+    def read(self, X: Any) -> Rows:
+        """X as an engine reads it: as it is where it can, else scaled in double precision and copied to float32."""
+        stored = as_stored(X)
+        if stored is not None:
+            return Rows(stored, self)
+        scaled = np.empty(X.shape, dtype=np.float32)
+        for start in range(0, len(X), CHUNK_ROWS):
+            chunk = slice(start, start + CHUNK_ROWS)
+            scaled[chunk] = (X[chunk] - self.center) / self.scale
+        return Rows(scaled, Scaling.identity(X.shape[1]))
+
+    def as_plain(self) -> dict[str, Any]:
+        """For a model file."""
+        return {"center": self.center, "scale": self.scale}
+
+    @classmethod
+    def from_plain(cls, state: Any, n_features: int | None = None) -> Scaling:
+        """The inverse, for so many features; what does not fit is refused."""
+        require_names(state, "the scaling", ["center", "scale"])
+        center = require_array(state["center"], (n_features,), "f", "center")
+        scale = require_array(state["scale"], (len(center),), "f", "scale")
+        require(center.dtype == scale.dtype == np.float64, "the scaling is not of doubles")
+        require((scale > 0).all() and np.isfinite(center).all(), "the scaling is wrong")
+        return cls(center, scale)
+
+    def in_user_units(self, coefficients: Floats, columns: Ints | None = None) -> tuple[Doubles, Doubles]:
+        """A_k and b_k for x as the user has it: A' = A / scale, b' = b + A' center."""
+        scaled = coefficients[:, :, :-1].astype(np.float64)
+        if columns is not None:
+            whole = np.zeros((*scaled.shape[:2], len(self.center)))
+            whole[:, :, columns] = scaled
+            scaled = whole
+        components = scaled / self.scale
+        return components, coefficients[:, :, -1].astype(np.float64) + components @ self.center
+
+    def from_user_units(self, components: Doubles, offsets: Doubles) -> Floats:
+        """The inverse of `in_user_units`."""
+        coefficients = np.empty((*components.shape[:2], components.shape[2] + 1), dtype=np.float32)
+        coefficients[:, :, :-1] = components * np.where(np.isfinite(self.scale), self.scale, 0)
+        coefficients[:, :, -1] = offsets - components @ self.center
+        return coefficients
+
+
+class Separators:
+    """The member functions of one model, or of several stacked, and how they read x.
+
+    Parameters
+    ----------
+    coefficients : array of float32, shape (n_members * n_classes, q, p + 1)
+        A_k and b_k side by side, for scaled rows.
+    scaling : Scaling
+    n_classes : int
+    columns : array of int32, shape (p,), or None
+        The columns of X that they read; None: all.
+    noise : array of shape (n_members * n_classes,), or None
+        The noise energy of each f_k.
+    user_units : pair of arrays of float64, or None
+        A_k and b_k in the user's units where these were given, as single precision would round them.
+    """
+
+    def __init__(
+        self,
+        coefficients: Floats,
+        scaling: Scaling,
+        n_classes: int,
+        *,
+        columns: Ints | None = None,
+        noise: Doubles | None = None,
+        user_units: tuple[Doubles, Doubles] | None = None,
+    ) -> None:
+        self.coefficients, self.scaling, self.n_classes = coefficients, scaling, n_classes
+        self.columns, self.noise, self._user_units = columns, noise, user_units
+
+    @classmethod
+    def of_components(cls, components: Doubles, offsets: Doubles, scaling: Scaling) -> Separators:
+        """From A_k (m, q, p) and b_k (m, q) in the user's units; where a row of all A_k is 0, b_k adds a constant."""
+        used = np.asarray(components.any(axis=(0, 2)))
+        used[0] = True  # one row stays, also when no column varies
+        noise = (offsets[:, ~used] ** 2).sum(axis=1)
+        user_units = (components[:, used], offsets[:, used]) if not used.all() else (components, offsets)
+        coefficients = scaling.from_user_units(*user_units)
+        return cls(coefficients, scaling, len(components), noise=noise, user_units=user_units)
+
+    @classmethod
+    def stack(cls, parts: Sequence[Separators]) -> Separators:
+        """Many models as one, so that one product evaluates all of them; they share scaling and classes.
+
+        Models that read different columns, or have different numbers of rows, get zeros where they have nothing.
+        """
+        first = parts[0]
+        coefficients, columns = [part.coefficients for part in parts], first.columns
+        if any(not _same(part.columns, columns) for part in parts):
+            everything = np.arange(len(first.scaling.center), dtype=np.int32)
+            read = [everything if part.columns is None else part.columns for part in parts]
+            columns = np.unique(np.concatenate(read))
+            places = [np.searchsorted(columns, one) for one in read]
+            coefficients = [_spread(one, at, len(columns)) for one, at in zip(coefficients, places, strict=True)]
+        n_rows = max(one.shape[1] for one in coefficients)
+        coefficients = [np.pad(one, ((0, 0), (0, n_rows - one.shape[1]), (0, 0))) for one in coefficients]
+        noise = None
+        if any(part.noise is not None for part in parts):
+            noise = np.concatenate([np.zeros(len(p.coefficients)) if p.noise is None else p.noise for p in parts])
+        given = [part._user_units for part in parts if part._user_units is not None]
+        user_units = None
+        if len(given) == len(parts) and len({components.shape for components, _ in given}) == 1:
+            user_units = np.concatenate([a for a, _ in given]), np.concatenate([b for _, b in given])
+        stacked = np.concatenate(coefficients)
+        return cls(stacked, first.scaling, first.n_classes, columns=columns, noise=noise, user_units=user_units)
+
+    def as_plain(self) -> dict[str, Any]:
+        """For a model file, without the scaling."""
+        return {"coefficients": self.coefficients, "columns": self.columns, "noise": self.noise}
+
+    @classmethod
+    def from_plain(cls, state: Any, scaling: Scaling, n_classes: int) -> Separators:
+        """The inverse; what does not fit the scaling's columns and the classes is refused."""
+        require_names(state, "the separators", ["coefficients", "columns", "noise"])
+        columns, noise, width = state["columns"], state["noise"], len(scaling.center)
+        if columns is not None:
+            require_array(columns, (None,), "i", "columns")
+            require(columns.dtype == np.int32 and len(columns) > 0, "columns has the wrong type")
+            require(columns.min() >= 0 and columns.max() < width, "a separator reads columns that there are not")
+            require((np.diff(columns) > 0).all(), "columns are not ascending")
+            width = len(columns)
+        coefficients = require_array(state["coefficients"], (None, None, width + 1), "f", "separators")
+        require(coefficients.dtype == np.float32 and coefficients.flags.c_contiguous, "separators has the wrong type")
+        require(coefficients.size and len(coefficients) % n_classes == 0, "there is not a separator for each class")
+        require(np.isfinite(coefficients).all(), "a separator is not finite")
+        if noise is not None:
+            require_array(noise, (len(coefficients),), "f", "noise")
+            require(noise.dtype == np.float64 and (noise >= 0).all() and np.isfinite(noise).all(), "noise is wrong")
+        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise)
+
+    def copied(self) -> Separators:
+        """With coefficients of their own, where training goes on with these."""
+        return Separators(
+            self.coefficients.copy(), self.scaling, self.n_classes, columns=self.columns, noise=self.noise
+        )
+
+    @property
+    def n_members(self) -> int:
+        return len(self.coefficients) // self.n_classes
+
+    def in_user_units(self) -> tuple[Doubles, Doubles]:
+        """A_k and b_k for x as the user has it; the noise energy is one row more, with A_k = 0."""
+        components, offsets = self._exact()
+        if self.noise is None:
+            return components, offsets
+        constant = np.zeros((len(components), 1, components.shape[2]))
+        return np.concatenate([components, constant], axis=1), np.column_stack([offsets, np.sqrt(self.noise)])
+
+    def values(self, X: Any, engine: Engine, *, single: bool = False) -> Array:
+        """f of every row of X: shape (n, m), or (n, n_members, m) for a stack.
+
+        float32, uint8 and CSR are evaluated by the engine, in single precision; so is X in double precision where
+        `single` says that it is enough, else NumPy does it in double precision.
+        """
+        if single or as_stored(X) is not None:
+            return self.values_of_rows(self.scaling.read(X), engine)
+        return self._shaped(self._in_double(X))
+
+    def values_of_rows(self, rows: Rows, engine: Engine) -> Array:
+        """The same of rows that are prepared already."""
+        return self._shaped(engine.values(rows, self))
+
+    def _shaped(self, f: Array) -> Array:
+        return f if self.n_members == 1 else f.reshape(len(f), self.n_members, self.n_classes)
+
+    def _exact(self) -> tuple[Doubles, Doubles]:
+        return self._user_units or self.scaling.in_user_units(self.coefficients, self.columns)
+
+    def _in_double(self, X: Array) -> Doubles:
+        components, offsets = self._exact()
+        n_separators, n_rows, p = components.shape
+        stacked = np.ascontiguousarray(components.reshape(-1, p).T)
+        values = np.empty((len(X), n_separators))
+        chunk = max(1, CHUNK_RESIDUALS // max(n_separators * n_rows, 1))
+        for begin in range(0, len(X), chunk):
+            residual = X[begin : begin + chunk] @ stacked - offsets.reshape(-1)
+            residual = residual.reshape(-1, n_separators, n_rows)
+            values[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
+        return values if self.noise is None else np.asarray(values + self.noise)
+
+
+def noise_energy(coefficients: Floats, noise: float) -> Doubles | None:
+    """sigma^2 ||A_k||^2 of every separator; None without noise."""
+    if noise == 0:
+        return None
+    return np.asarray(float(noise) ** 2 * (coefficients[:, :, :-1].astype(np.float64) ** 2).sum(axis=(1, 2)))
+
+
+def as_stored(X: Any) -> Any | None:
+    """X itself where an engine can read it (float32 or uint8 with contiguous rows, CSR of float32), else None."""
+    if on_gpu(X):
+        return X
+    if scipy.sparse.issparse(X):
+        X = X.tocsr()
+        if X.dtype != np.float32:
+            X = X.astype(np.float32)
+        if not X.has_sorted_indices or not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        return X
+    if X.dtype == np.uint8 or X.dtype == np.float32:
+        return X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
+    return None
+
+
+def _same(columns: Ints | None, others: Ints | None) -> bool:
+    return columns is others or (columns is not None and others is not None and np.array_equal(columns, others))
+
+
+def _spread(coefficients: Floats, columns: Indices, width: int) -> Floats:
+    """Coefficients for these columns among `width`, 0 at the others."""
+    whole = np.zeros((*coefficients.shape[:2], width + 1), dtype=np.float32)
+    whole[:, :, columns], whole[:, :, -1] = coefficients[:, :, :-1], coefficients[:, :, -1]
+    return whole

@@ -1,0 +1,201 @@
+"""Prepared data and members in, separators out: the only place that assembles a problem and a batch.
+
+A member is one model to train: its own weights of samples and classes, columns, noise, seed and start. All members of a
+call are trained over one matrix. Estimators, cross-validation, loyalty and diagnosis differ in their members only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multiform._typing import Array, Floats, Ints
+from multiform.engines import CpuEngine, Engine, TrainingState, engine_for, solve
+from multiform.inputs import choose_scaling
+from multiform.separators import Scaling, Separators, as_stored, noise_energy
+from multiform.solvers import ModelBatch, Moments, Solver, TrainingProblem
+
+__all__ = ["Member", "Trained", "Trainer"]
+
+ENOUGH_FOR_A_LEVEL = 1000  # samples
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One model to train.
+
+    Parameters
+    ----------
+    seed : int
+    noise : float
+        Standard deviation of the input noise, in scaled units.
+    class_weight : array of shape (m,)
+        The weight of each class's part of the loss.
+    sample_weight : array of shape (n,) or None
+        0 leaves a sample out, so a fold is a mask of zeros.
+    columns : array of int32 or None
+        The columns that it reads, ascending; None: all.
+    start : array of float32, shape (m, q, p + 1), or None
+        Coefficients to start from; None: drawn from the seed.
+    """
+
+    seed: int
+    noise: float
+    class_weight: Array
+    sample_weight: Array | None = None
+    columns: Ints | None = None
+    start: Floats | None = None
+
+
+class Trainer:
+    """Data that are checked and prepared once, and the engine that trains members over them.
+
+    A context manager: at its end the engine lets go of what it keeps on a device.
+
+    Parameters
+    ----------
+    X : array or CSR matrix, checked
+    target : array of int32, shape (n,)
+    n_classes : int
+    weight : array of shape (n,) or None
+        Of the samples.
+    scaling : str or Scaling
+        A rule of `QMSClassifier`, or what is known already.
+    alpha : float
+        The floor of the ratio loss.
+    n_jobs : int or None
+    device : str
+    keep_zeros : bool
+        Data with many zeros are not centred, so that a solver can skip them.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        target: Ints,
+        n_classes: int,
+        weight: Array | None = None,
+        *,
+        scaling: str | Scaling,
+        alpha: float,
+        n_jobs: int | None,
+        device: str = "cpu",
+        keep_zeros: bool = False,
+    ) -> None:
+        stored = as_stored(X)
+        X = X if stored is None else stored
+        if isinstance(scaling, str):
+            scaling = choose_scaling(X, scaling, weight, n_jobs, keep_zeros)
+        self.rows, self.scaling = scaling.read(X), scaling
+        self.target, self.n_classes, self.weight, self.alpha = target, n_classes, weight, float(alpha)
+        self._device, self._n_jobs = device, n_jobs
+        self._engine: Engine | None = None
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._engine is not None:
+            self._engine.release()
+
+    def train(
+        self,
+        members: Sequence[Member],
+        solver: Solver,
+        n_components: int,
+        *,
+        moments: Sequence[Moments] | None = None,
+        after_pass: Callable[[Trained], bool] | None = None,
+    ) -> Trained:
+        """Train all members, side by side.
+
+        Parameters
+        ----------
+        members : sequence of Member
+        solver : AdamSolver or CpmSolver
+        n_components : int
+            q, the rows of every A_k.
+        moments : sequence of Moments or None
+            Of an earlier call with Adam, to go on from.
+        after_pass : callable or None
+            Called after each pass; returning True ends the training.
+        """
+        columns = [member.columns for member in members]
+        starts = [member.start for member in members]
+        batch = ModelBatch(
+            n_components,
+            self.alpha,
+            class_weight=np.stack([member.class_weight for member in members]).astype(np.float32),
+            noise=np.array([member.noise for member in members], dtype=np.float32),
+            seed=np.array([member.seed for member in members], dtype=np.uint64),
+            sample_weight=_one_array([member.sample_weight for member in members], len(self.target)),
+            columns=None if columns[0] is None else [one for one in columns if one is not None],
+            start=None if starts[0] is None else [one for one in starts if one is not None],
+        )
+        problem = TrainingProblem(self.rows, self.target, self.n_classes)
+        work = float(len(batch)) * self.rows.stored.shape[0] * self.rows.n_features * self.n_classes
+        engine = self._engine_for(work * n_components * solver.n_passes)
+        watch = None if after_pass is None else lambda state: after_pass(Trained(self, members, state))
+        return Trained(self, members, solve(problem, batch, solver, engine, moments=moments, after_pass=watch))
+
+    def values(self, separators: Separators, samples: Any = None) -> Array:
+        """f of the training rows, or of some of them, as `Separators.values` gives it."""
+        rows = self.rows if samples is None else self.rows.part(samples)
+        return separators.values_of_rows(rows, self._engine_for(0.0))
+
+    def values_of(self, separators: Separators, X: Any) -> Array:
+        """f of other rows, in the user's units."""
+        return separators.values(X, self._engine_for(0.0))
+
+    def _engine_for(self, work: float) -> Engine:
+        undecided = self._device == "auto" and isinstance(self._engine, CpuEngine)
+        if self._engine is None or undecided:
+            self._engine = engine_for(self._device, self._n_jobs, training=work)
+        return self._engine
+
+
+class Trained:
+    """What came out of a batch, or what it looks like after a pass: coefficients of every member, passes, losses."""
+
+    def __init__(self, trainer: Trainer, members: Sequence[Member], state: TrainingState) -> None:
+        self._trainer, self._members = trainer, members
+        self.coefficients, self.passes, self.losses = state.coefficients, state.passes, state.losses
+        self.moments = state.moments
+
+    def separators(self, member: int = 0) -> Separators:
+        """The member functions of one member."""
+        return self._separators(self.coefficients[member], member)
+
+    def merged(self, members: Iterable[int]) -> Separators:
+        """One model with the rows of all these: f_k = mean over members of f_k / level.
+
+        A sum of member functions is a member function. The loss does not see the scale of a model's f, so each is
+        divided by its own level first, the geometric mean of its values on some of the samples.
+        """
+        members = list(members)
+        if len(members) == 1:
+            return self.separators(members[0])
+        n = len(self._trainer.target)
+        samples = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
+        scaled = []
+        for member in members:
+            f = self._trainer.values(self.separators(member), samples)
+            level = np.exp(np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64))
+            scaled.append(self.coefficients[member] / np.float32(np.sqrt(level * len(members))))
+        return self._separators(np.concatenate(scaled, axis=1), members[0])
+
+    def _separators(self, coefficients: Floats, member: int) -> Separators:
+        trainer, described = self._trainer, self._members[member]
+        energy = noise_energy(coefficients, described.noise)
+        return Separators(coefficients, trainer.scaling, trainer.n_classes, columns=described.columns, noise=energy)
+
+
+def _one_array(weights: list[Array | None], n: int) -> Floats | None:
+    """Weights of samples for a batch: None, shape (n,) where all members share them, else (B, n)."""
+    first = weights[0]
+    if all(one is first for one in weights):
+        return None if first is None else np.ascontiguousarray(first, dtype=np.float32)
+    return np.stack([np.ones(n) if one is None else one for one in weights]).astype(np.float32)

@@ -81,6 +81,7 @@ def compare(
     baselines: Sequence[str],
     cv: int = 5,
     repeats: int = 1,
+    frontier: bool = True,
     random_state: int | None = 0,
     n_jobs: int | None = None,
 ) -> Comparison:
@@ -88,15 +89,19 @@ def compare(
     unknown = [name for name in baselines if name not in BASELINES]
     if unknown:
         raise ValueError(f"baselines: no baseline is named {unknown}; there are {list(BASELINES)}.")
-    rivals = partial(outcomes, tuple(baselines))
     evaluation, rows = nested_evaluation(
-        planner, X, y, cv=cv, repeats=repeats, random_state=random_state, n_jobs=n_jobs, rivals=rivals
+        planner,
+        X,
+        y,
+        cv=cv,
+        repeats=repeats,
+        frontier=frontier,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        rivals=partial(outcomes, tuple(baselines)),
     )
-    frontiers = {
-        name: tuple(row for key, row in rows.items() if key.startswith(f"{name}, level "))
-        for name in baselines
-        if name in ORDERS
-    }
+    levels = {name: tuple(row for key, row in rows.items() if key.startswith(f"{name}, level ")) for name in baselines}
+    frontiers = {name: found for name, found in levels.items() if found}
     return Comparison(evaluation, tuple(rows[name] for name in baselines if name in rows), frontiers)
 
 

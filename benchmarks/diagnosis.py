@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import timed
 from benchmarks.options import benchmark_parser, names
+from benchmarks.rivals import BASELINES, Comparison, compare
 from benchmarks.tables import Table, publish, run_description
 from multiform import DiagnosisPlanner
 from multiform.datasets import load_heart_disease, load_hepatitis, load_thyroid
-from multiform.diagnosis import BASELINES, Evaluation, ThetaNotReachedWarning
+from multiform.diagnosis import ThetaNotReachedWarning
 
 Array = NDArray[Any]
 SETS = ("heart", "pima", "hepatitis", "thyroid")
@@ -82,40 +83,40 @@ def prices(folder: Path, name: str) -> tuple[dict[str, float], dict[str, dict[st
 
 def evaluated(
     problem: Problem, repeats: int, n_jobs: int, seed: int, baselines: list[str], settings: dict[str, Any]
-) -> Evaluation:
+) -> Comparison:
     """The planner as a user gets it, at the defaults but for the settings."""
     settings = {**settings, **SETTINGS.get(problem.name, {})}
     planner = DiagnosisPlanner(problem.costs, groups=problem.groups, n_jobs=1, random_state=seed, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThetaNotReachedWarning)
-        return planner.evaluate(
-            problem.X, problem.y, repeats=repeats, baselines=baselines, random_state=seed, n_jobs=n_jobs
+        return compare(
+            planner, problem.X, problem.y, repeats=repeats, baselines=baselines, random_state=seed, n_jobs=n_jobs
         )
 
 
-def at_their_cost(evaluation: Evaluation, name: str) -> dict[str, Any] | None:
+def at_their_cost(found: Comparison, name: str) -> dict[str, Any] | None:
     """How accurate the plan is at a tree's cost: a mixture of two neighbouring levels, NaN where all cost more."""
-    rival = next((row for row in evaluation.baselines if row.name == name), None)
+    rival = next((row for row in found.baselines if row.name == name), None)
     if rival is None:
         return None
-    points = sorted((row.cost, row.accuracy) for row in evaluation.frontier)
+    points = sorted((row.cost, row.accuracy) for row in found.evaluation.frontier)
     costs, kept = [cost for cost, _ in points], np.maximum.accumulate([accuracy for _, accuracy in points])
     accuracy = float(np.interp(rival.cost, costs, kept, left=np.nan))
     return {"tree": name, "share": rival.cost_share, "accuracy": rival.accuracy, "plan": accuracy}
 
 
-def at_their_accuracy(evaluation: Evaluation) -> list[dict[str, Any]]:
+def at_their_accuracy(found: Comparison) -> list[dict[str, Any]]:
     """What the plan pays at the accuracy of each order that needs no search, and what they pay at the plan's."""
     rows = []
-    for rival in evaluation.rival_frontiers:
-        chosen = next(row for row in evaluation.baselines if row.name == rival)
-        for change in sorted({chosen.change, evaluation.plan.change, *CHANGES}, reverse=True):
+    for rival in found.rival_frontiers:
+        chosen = next(row for row in found.baselines if row.name == rival)
+        for change in sorted({chosen.change, found.evaluation.plan.change, *CHANGES}, reverse=True):
             rows.append(
                 {
                     "rival": rival,
                     "change": 100 * change,
-                    "plan pays": evaluation.cost_at(change),
-                    "it pays": evaluation.cost_at(change, rival),
+                    "plan pays": found.cost_at(change),
+                    "it pays": found.cost_at(change, rival),
                 }
             )
     return rows
@@ -156,12 +157,13 @@ def main(argv: list[str]) -> int:
         "the changes are the rival's own, the plan's own and round ones; nan: no level keeps so much"
     )
     for problem in problems(options.data, options.only):
-        evaluation, elapsed = timed(
+        comparison, elapsed = timed(
             lambda problem=problem: evaluated(  # type: ignore[misc]
                 problem, options.repeats, options.n_jobs, options.seed, options.baselines, settings
             )
         )
-        for row in (evaluation.plan, *evaluation.baselines, *evaluation.frontier):
+        evaluation = comparison.evaluation
+        for row in (evaluation.plan, *comparison.baselines, *evaluation.frontier):
             table.append(
                 {
                     "set": problem.name,
@@ -174,14 +176,14 @@ def main(argv: list[str]) -> int:
                 }
             )
         for name in ("EG2 tree", "pystreed"):
-            found = at_their_cost(evaluation, name)
+            found = at_their_cost(comparison, name)
             if found is not None:
                 trees.append({"set": problem.name, **found})
-        for found_row in at_their_accuracy(evaluation):
+        for found_row in at_their_accuracy(comparison):
             orders.append({"set": problem.name, **found_row})
         prices_note = f"; {problem.unverified} of its prices are recalled, not verified" if problem.unverified else ""
         table.notes.append(f"{problem.name}: {elapsed:.0f} s{prices_note}")
-        print(problem.name, evaluation, sep="\n", flush=True)
+        print(problem.name, comparison, sep="\n", flush=True)
         # After each set, so that a long run leaves what it has; sets on their own do not overwrite the others.
         name = "diagnosis" if options.only == list(SETS) else f"diagnosis-{'-'.join(options.only)}"
         publish([table, trees, orders], name, options.output, run_description("diagnosis", argv, options.seed))

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
+from benchmarks.rivals import compare
 from multiform import DiagnosisPlanner, QMSClassifier
 from multiform.datasets import load_heart_disease
 from multiform.diagnosis import DiagnosisSession
@@ -115,11 +116,12 @@ def words_and_panels():
 @case
 def evaluated():
     X, y, _ = patients(n=90)
-    found = planner(level=0.05, search="beam").evaluate(
-        X, y, cv=2, baselines=("full panel", "cheapest first"), frontier=False
+    compared = compare(
+        planner(level=0.05, search="beam"), X, y, cv=2, baselines=("full panel", "cheapest first"), frontier=False
     )
+    found = compared.evaluation
     figures = ("accuracy", "change", "change_error", "cost", "cost_error", "cost_share")
-    rows = {row.name: [getattr(row, name) for name in figures] for row in (found.plan, *found.baselines)}
+    rows = {row.name: [getattr(row, name) for name in figures] for row in (found.plan, *compared.baselines)}
     return rows | {"theta": found.theta, "full_accuracy": found.full_accuracy, "orders": found.orders}
 
 

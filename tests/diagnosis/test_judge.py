@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from multiform.diagnosis._judge import NOBODY_STOPS, Judge, suffices
 from multiform.diagnosis._search import unpack
-from multiform.diagnosis._trust import SetTrust, expected_regret, fit_correction, fit_sharpness, fit_trust
+from multiform.diagnosis._trust import calibrated, expected_regret, fit_correction, fit_sharpness, fit_trust, regret
 
 
 class Recorded:
@@ -20,13 +20,9 @@ class Recorded:
     def __init__(self, n=40, n_tests=9):
         rng = np.random.default_rng(0)
 
-        class records:
-            target = rng.integers(0, 2, n).astype(np.int32)
-            n_classes = 2
-            fold = np.arange(n) % 3
-            n_folds = 3
-
-        self.records, self._sign, self._n_sets = records, rng.normal(size=n), 1 << n_tests
+        self.target, self.n_classes = rng.integers(0, 2, n).astype(np.int32), 2
+        self.fold, self.n_folds = np.arange(n) % 3, 3
+        self._sign, self._n_sets = rng.normal(size=n), 1 << n_tests
 
     def fit(self, sets):
         pass
@@ -83,11 +79,10 @@ def test_slope_and_spread_of_what_is_to_come():
     target = (rng.random(4000) < expit(later)).astype(np.int32)
     scores = np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
     full = np.column_stack([expit(-later), expit(later)])
-    [trust], chances = fit_trust(scores[None], full, target, 0.0)
-    assert trust.sharpness == pytest.approx(1, abs=0.1)
-    assert trust.slope == pytest.approx(1, abs=0.1)
-    assert trust.spread == pytest.approx(0.5, abs=0.05)
-    np.testing.assert_allclose(chances[0], trust.chances(scores))
+    [(sharpness, slope, spread, *_)] = fit_trust(scores[None], full, target, 0.0)
+    assert sharpness == pytest.approx(1, abs=0.1)
+    assert slope == pytest.approx(1, abs=0.1)
+    assert spread == pytest.approx(0.5, abs=0.05)
 
 
 def test_the_correction_minimises_the_penalised_deviance():
@@ -113,65 +108,66 @@ def test_corrected_regrets_are_what_is_forgone():
     odds = rng.normal(-2.2, 0.05, 3000)
     full = np.where(target[:, None] == [0, 1], 0.999, 0.001)
     scores = np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
-    [trust], chances = fit_trust(scores[None], full, target, 0.0)
-    forgone = full.max(axis=1) - full[np.arange(3000), chances[0].argmax(axis=1)]
-    assert trust.regret(chances[0]).mean() == pytest.approx(forgone.mean(), rel=0.1)
-    normal = expected_regret(np.log(chances[0].max(axis=1) / chances[0].min(axis=1)), trust.slope, trust.spread)
+    [trust] = fit_trust(scores[None], full, target, 0.0)
+    sharpness, slope, spread, *_ = trust
+    chances = calibrated(sharpness, scores)
+    forgone = full.max(axis=1) - full[np.arange(3000), chances.argmax(axis=1)]
+    assert regret(trust, chances).mean() == pytest.approx(forgone.mean(), rel=0.1)
+    normal = expected_regret(np.log(chances.max(axis=1) / chances.min(axis=1)), slope, spread)
     assert normal.mean() < 0.7 * forgone.mean()
 
 
 def test_doubts(judge):
-    opinion = judge.unseen(37)
-    trust = judge.trusts[judge.sets.index(37)]
-    chances = trust.chances(judge.models.unseen(37))
+    _, _, doubt = judge.opinion(37)
+    sharpness, slope, spread, stretch, *shifts = judge.trusts[37]
+    chances = calibrated(sharpness, judge.models.unseen(37))
     chance = chances.max(axis=1)
-    normal = expected_regret(np.log(chance / (1 - chance)), trust.slope, trust.spread)
-    shift = np.array(trust.shifts)[chances.argmax(axis=1)]
-    np.testing.assert_allclose(opinion.doubt, 0.01 * (normal / 0.01) ** trust.stretch * np.exp(shift), rtol=1e-5)
-    calibrated = Judge(judge.models, "calibrated", 511, judge.common, judge.full)
-    np.testing.assert_allclose(calibrated.unseen(37).doubt, 1 - chance, rtol=1e-5)
-    assert suffices(judge.unseen(511).doubt, NOBODY_STOPS).all()  # on full evidence there is nothing left to buy
-    assert not suffices(judge.unseen(37).doubt, NOBODY_STOPS).any()
+    normal = expected_regret(np.log(chance / (1 - chance)), slope, spread)
+    shift = np.array(shifts)[chances.argmax(axis=1)]
+    np.testing.assert_allclose(doubt, 0.01 * (normal / 0.01) ** stretch * np.exp(shift), rtol=1e-5)
+    other = Judge(judge.models, "calibrated", 511, judge.common, judge.full)
+    np.testing.assert_allclose(other.opinion(37)[2], 1 - chance, rtol=1e-5)
+    assert suffices(judge.opinion(511)[2], NOBODY_STOPS).all()  # on full evidence there is nothing left to buy
+    assert not suffices(doubt, NOBODY_STOPS).any()
 
 
 def test_a_held_out_patient_does_not_calibrate_its_own_doubt(judge):
     """The doubts of a fold come from a trust that was learnt on the other two."""
-    records, scores = judge.models.records, judge.models.unseen(37)
+    models, scores = judge.models, judge.models.unseen(37)
     for fold in range(3):
-        own = records.fold == fold
-        found = judge.held_out(37, fold)
-        [trust], _ = fit_trust(scores[None, ~own], judge.full[~own], records.target[~own], judge.common)
-        np.testing.assert_allclose(found.doubt, trust.regret(trust.chances(scores[own])), rtol=1e-5)
-        assert not np.allclose(found.doubt, judge.unseen(37).doubt[own], rtol=1e-4)
-        blind = judge.without(fold)
-        np.testing.assert_allclose(blind.unseen(37).doubt, trust.regret(trust.chances(scores)), rtol=1e-5)
-        own_chance = trust.chances(scores)[np.arange(40), records.target][~own]
+        own, blind = models.fold == fold, judge.without(fold)
+        [trust] = fit_trust(scores[None, ~own], judge.full[~own], models.target[~own], judge.common)
+        chances = calibrated(trust[0], scores)
+        _, _, doubt = blind.unseen(37, np.flatnonzero(own))
+        np.testing.assert_allclose(doubt, regret(trust, chances[own]), rtol=1e-5)
+        assert not np.allclose(doubt, judge.opinion(37)[2][own], rtol=1e-4)
+        np.testing.assert_allclose(blind.opinion(37)[2], regret(trust, chances), rtol=1e-5)
+        own_chance = chances[np.arange(40), models.target][~own]
         assert blind.log_loss(37) == pytest.approx(-np.log(own_chance).mean())
 
 
 def test_the_labels_of_a_fold_have_no_part_in_a_blind_judge(judge):
     """With all labels of the fold turned round, what it thinks stays the same; what the judge thinks does not."""
-    records = judge.models.records
+    models = judge.models
     before, blind = judge.log_loss(37), judge.without(1)
-    blind_before = blind.unseen(37).doubt, blind.log_loss(37)
-    records.target = np.where(records.fold == 1, 1 - records.target, records.target)
-    turned = Judge(judge.models, "regret", 511, judge.common, judge.full)
-    np.testing.assert_array_equal(turned.without(1).unseen(37).doubt, blind_before[0])
+    blind_before = blind.opinion(37)[2], blind.log_loss(37)
+    models.target = np.where(models.fold == 1, 1 - models.target, models.target)
+    turned = Judge(models, "regret", 511, judge.common, judge.full)
+    np.testing.assert_array_equal(turned.without(1).opinion(37)[2], blind_before[0])
     assert turned.without(1).log_loss(37) == blind_before[1]
     assert turned.log_loss(37) != pytest.approx(before)
 
 
-def test_the_table_grows_while_it_is_read(judge):
+def test_what_is_remembered_is_what_was_said(judge):
     sets = np.arange(512)
     first = [judge.unseen_answer(int(one)) for one in sets]
     for one in (0, 255, 256, 511):
-        np.testing.assert_array_equal(first[one], judge.unseen(one).answer)
+        np.testing.assert_array_equal(first[one], judge.opinion(one)[0])
     level = 0.05
-    stopped = unpack(judge.stopped(level)(sets), 40)
+    stopped = unpack(judge.stopped(level, sets), 40)
     for one in (0, 100, 300, 511):
-        np.testing.assert_array_equal(stopped[one], judge.unseen(one).doubt <= np.float32(level))
+        np.testing.assert_array_equal(stopped[one], judge.opinion(one)[2] <= np.float32(level))
 
 
 def test_chances_of_no_evidence_are_the_shares(judge):
-    trust = SetTrust(1.0, 0.0, 1.0, 1.0, (0.0, 0.0))
-    np.testing.assert_allclose(judge.unseen(0).chances, trust.chances(judge.models.unseen(0)))
+    np.testing.assert_allclose(judge.opinion(0)[1], calibrated(1.0, judge.models.unseen(0)))

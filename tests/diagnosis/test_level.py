@@ -1,22 +1,18 @@
 """Which levels are considered, and which one is chosen."""
 
-from types import SimpleNamespace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.diagnosis import FrontierPoint
-from multiform.diagnosis._level import chosen_level, considered, level_ladder
+from multiform.diagnosis._planning import LADDERS, chosen_level, considered
 
 
 def point(level, cost, loss):
     return FrontierPoint(level, cost, cost / 100, loss, 0.0, 0.9, ())
 
 
-def planning(rule="regret", betas=(0.1, 0.2)):
-    settings = SimpleNamespace(betas=betas)
-    return SimpleNamespace(judge=SimpleNamespace(rule=rule, models=SimpleNamespace(settings=settings)))
+LADDER = LADDERS["regret"]
 
 
 def world(level):
@@ -26,24 +22,23 @@ def world(level):
 
 @given(st.floats(1e-3, 0.12))
 def test_the_largest_level_allowed_is_nearly_found(most_loss):
-    points = considered(planning(), most_loss, world)
+    points = considered(LADDER, most_loss, world)
     chosen = chosen_level(points, most_loss)
-    ladder = level_ladder("regret", ())
-    below = max(level for level in ladder if level / 2 <= most_loss)
-    above = next((level for level in ladder if level > below), below)
+    below = max(level for level in LADDER if level / 2 <= most_loss)
+    above = next((level for level in LADDER if level > below), below)
     assert below <= chosen.level <= 2 * most_loss
     assert chosen.level >= min(2 * most_loss, above) * (below / above) ** 0.34 - 1e-9  # a third of a rung below at most
     assert [one.level for one in points] == sorted(one.level for one in points)
 
 
 def test_the_climb_ends_where_it_is_hopeless():
-    levels = [one.level for one in considered(planning(), 0.004, world)]
+    levels = [one.level for one in considered(LADDER, 0.004, world)]
     assert max(levels) == 0.045  # the first that loses four times too much, and more
-    assert len(considered(planning(), 10.0, world)) == len(level_ladder("regret", ()))
+    assert len(considered(LADDER, 10.0, world)) == len(LADDER)
 
 
 def test_between_two_betas_there_is_nothing():
-    assert [one.level for one in considered(planning("loyalty"), 0.06, world)] == [0.1, 0.2]
+    assert [one.level for one in considered((0.1, 0.2), 0.06, world, between=False)] == [0.1, 0.2]
 
 
 def test_a_standard_error_is_charged():

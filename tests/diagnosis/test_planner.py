@@ -70,11 +70,11 @@ def test_the_expected_cost_is_the_mean_bill_of_unseen_training_patients(data, fi
     for i in range(300):
         held = 0
         for t in order:
-            if judge.unseen(held).doubt[i] <= np.float32(fitted.level_):
+            if judge.opinion(held)[2][i] <= np.float32(fitted.level_):
                 break
             total += tariff.price(t, held)
             held |= 1 << t
-        regret += max(judge.unseen(held).doubt[i], 0)  # on full evidence there is none
+        regret += max(judge.opinion(held)[2][i], 0)  # on full evidence there is none
     assert fitted.expected_cost_ == pytest.approx(total / 300)
     assert fitted.certificate_.optimal
     forgone = fitted.error_price * tariff.panel_cost * regret / 300
@@ -244,8 +244,8 @@ def test_loyalty_stops_the_strong(data):
     X, y, *_ = data
     planner = DiagnosisPlanner(COSTS, stop="loyalty", beta=0.2, level=0.2, random_state=0).fit(X, y)
     judge = planner.judge_
-    claims = judge.models.unseen_claims(0b0001)
-    np.testing.assert_array_equal(judge.unseen(0b0001).doubt <= np.float32(0.2), claims[0] == 1)
+    claims = judge.models.claims(0b0001)
+    np.testing.assert_array_equal(judge.opinion(0b0001)[2] <= np.float32(0.2), claims[0] == 1)
 
 
 def test_a_beam_trains_only_what_it_visits(data):
@@ -258,9 +258,10 @@ def test_a_beam_trains_only_what_it_visits(data):
 def test_the_folds_plans_train_nothing(data):
     X, y, *_ = data
     planner = DiagnosisPlanner(COSTS, search="beam", beam_width=2, cv=3, level=0.01, random_state=0)
-    planning = planner._make(X, y).planning
-    known, folds = list(planning.judge.models.sets), planning.judge.models.records.fold
-    plan, _ = planning.blind_to(0).plan(0.01, folds != 0, exact=False)
+    _, _, planning = planner._prepare(X, y)
+    planner._decide(planning)
+    known, folds = planning.judge.models.sets, planning.judge.models.fold
+    plan, _ = planning.blind_to(0).plan(0.01, folds != 0)
     assert planning.judge.models.sets == known
     assert sorted(plan.order) == [0, 1, 2, 3]
 
@@ -274,9 +275,9 @@ def test_a_test_that_tells_only_after_another_is_found():
     X[:, 0] += y  # says a little alone, which is where the greedy order begins
     costs = dict.fromkeys(names, 1.0)
     planner = DiagnosisPlanner(costs, level=0.02, cv=3, random_state=0)
-    planning = planner._make(X, y).planning
-    telling = planning.information.most
-    assert planning.information.order[:2] == (0, 1)
+    _, _, planning = planner._prepare(X, y)
+    order, telling = planning.information
+    assert order[:2] == (0, 1)
     assert telling[1] > 5 * max(telling[2:])
     alone = planning.judge.log_loss(0) - planning.judge.log_loss(0b10)
     assert telling[1] > 10 * alone
@@ -310,8 +311,8 @@ def test_other_classifiers(data):
     planner = DiagnosisPlanner(COSTS, estimator=LogisticRegression(), level=0.01, random_state=0).fit(X, y)
     assert (planner.predict(X_new) == y_new).mean() > 0.8
     own = DiagnosisPlanner(COSTS, estimator=QMSClassifier(3, noise=0.7), level=0.01, random_state=0).fit(X, y)
-    assert own.judge_.models.settings.n_components == 3
-    assert own.judge_.models.settings.noise == 0.7
+    assert own.judge_.models.estimator.n_components == 3
+    assert own.judge_.models.estimator.noise == 0.7
 
 
 def test_three_classes():

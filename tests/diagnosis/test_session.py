@@ -1,5 +1,6 @@
 """At the bedside: sessions that follow the plan, leave it, go back and go on later."""
 
+import copy
 import json
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from multiform import DiagnosisPlanner
 from multiform.diagnosis import DiagnosisSession
+from multiform.diagnosis._models import EvidenceModels
 from tests.diagnosis.worlds import COSTS, gated, patients
 
 NAMES = list(COSTS)
@@ -124,6 +126,29 @@ def test_the_reason_and_the_outlook(planner):
     assert session.expected_remaining_cost == pytest.approx(planner.expected_cost_, rel=0.5)
     assert session.loyalty in ("strong", "normal")
     assert "next: talk for 1.00" in str(session)
+
+
+def test_the_loyalty_type_is_asked_of_models_that_are_trained_once(planner, monkeypatch):
+    trained = []
+    train = EvidenceModels._train
+
+    def counted(models, sets, factors, altered):
+        trained.append((tuple(sets), altered))
+        return train(models, sets, factors, altered)
+
+    fresh = copy.deepcopy(planner)
+    monkeypatch.setattr(EvidenceModels, "_train", counted)
+    session = fresh.start().observe("talk", 0.4)
+    first = session.loyalty
+    assert trained == [((0b0001,), True)]
+    assert session.loyalty == first
+    assert fresh.start().observe("talk", 0.4).loyalty == first
+    assert len(trained) == 1  # another patient on the same evidence set needs no other models
+    assert session.observe("blood", 0.2).loyalty == fresh.start().observe("talk", 0.4).observe("blood", 0.2).loyalty
+    assert [sets for sets, altered in trained if altered] == [(0b0001,), (0b0011,)]
+    session.undo()
+    assert session.loyalty == first
+    assert len([sets for sets, altered in trained if altered]) == 2
 
 
 def test_known_evidence_is_asked_for_first_and_is_free(adaptive):

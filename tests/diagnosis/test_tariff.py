@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.datasets import load_heart_disease
-from multiform.diagnosis import Tariff
+from multiform.diagnosis import Tariff, read_costs
 from multiform.diagnosis._search import remaining_price
-from multiform.diagnosis._tariff import read_costs
 
 BLOOD = {"blood": {"chol": 5.17, "fbs": 3.10}}
 

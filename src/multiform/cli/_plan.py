@@ -85,8 +85,7 @@ def command(
     them: treat it as you treat the data.
     """
     from multiform.cli._output import check_output
-    from multiform.diagnosis import DiagnosisPlanner
-    from multiform.diagnosis._tariff import read_costs
+    from multiform.diagnosis import DiagnosisPlanner, read_costs
     from multiform.files import save
     from multiform.tables import TableError, learn_labels, read, sources
 

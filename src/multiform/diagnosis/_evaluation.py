@@ -7,29 +7,23 @@ differences. With repeats, a patient counts once, by its mean over them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
+from multiform._typing import Array, Doubles
 from multiform.columns import columns_of
-from multiform.diagnosis._baselines import BASELINES, ORDERS, Contest, Outcome, baseline, followed, followed_order
-from multiform.diagnosis._level import FrontierPoint, level_ladder
-from multiform.diagnosis._trees import questions
 
 if TYPE_CHECKING:
-    from multiform.diagnosis._planner import DiagnosisPlanner, MadePlan
+    from multiform.diagnosis._planner import DiagnosisPlanner
 
-__all__ = ["Evaluation", "EvaluationRow", "evaluate"]
-
-Array = npt.NDArray[Any]
-Doubles = npt.NDArray[np.float64]
+__all__ = ["Evaluation", "EvaluationRow", "nested_evaluation"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,6 @@ class Evaluation:
     ----------
     plan : EvaluationRow
         The planner, level chosen and all.
-    baselines : tuple of EvaluationRow
     frontier : tuple of EvaluationRow
         The planner at every level of its ladder, named after the level.
     theta : float
@@ -73,12 +66,9 @@ class Evaluation:
     n_patients, n_folds, n_repeats : int
     orders : tuple of tuple of str
         The order of each plan that was made.
-    rival_frontiers : dict of str to tuple of EvaluationRow
-        Of the baselines that are an order and nothing else: the same at every level, named after it.
     """
 
     plan: EvaluationRow
-    baselines: tuple[EvaluationRow, ...]
     frontier: tuple[EvaluationRow, ...]
     theta: float
     full_accuracy: float
@@ -87,17 +77,14 @@ class Evaluation:
     n_folds: int
     n_repeats: int
     orders: tuple[tuple[str, ...], ...]
-    rival_frontiers: dict[str, tuple[EvaluationRow, ...]]
 
-    def cost_at(self, change: float, rival: str | None = None) -> float:
-        """The share of the full panel that a frontier pays for a change of accuracy, to compare like with like.
+    def cost_at(self, change: float) -> float:
+        """The share of the full panel that the frontier pays for a change of accuracy, to compare like with like.
 
         Parameters
         ----------
         change : float
             Against full evidence: -0.005 is half a point less.
-        rival : str or None, default=None
-            A name of `rival_frontiers`; None means the planner itself.
 
         Returns
         -------
@@ -105,8 +92,7 @@ class Evaluation:
             Of the cheapest mixture of two neighbouring levels that keeps so much; 1 where only the full panel does, NaN
             where nothing does.
         """
-        rows = self.frontier if rival is None else self.rival_frontiers[rival]
-        points = sorted((row.cost_share, row.change) for row in rows)
+        points = sorted((row.cost_share, row.change) for row in self.frontier)
         shares = np.array([0.0, *(share for share, _ in points), 1.0])
         kept = np.maximum.accumulate([-np.inf, *(kept for _, kept in points), 0.0])
         if kept[-1] < change:
@@ -123,7 +109,7 @@ class Evaluation:
             f"{self.panel_cost:.2f} and is right for {self.full_accuracy:.1%}",
             f"{'':<24} {'cost':>9} {'share':>7} {'accuracy':>9} {'change':>8} {'s.e.':>6}",
         ]
-        for row in (self.plan, *self.baselines, *self.frontier):
+        for row in (self.plan, *self.frontier):
             lines.append(
                 f"{row.name:<24} {row.cost:>9.2f} {row.cost_share:>7.1%} {row.accuracy:>9.1%} "
                 f"{100 * row.change:>+8.2f} {100 * row.change_error:>6.2f}"
@@ -131,48 +117,29 @@ class Evaluation:
         return "\n".join(lines)
 
 
-class _Tally:
-    """Bills and right answers of one method, summed over repeats, patient by patient."""
-
-    def __init__(self, n: int) -> None:
-        self.cost, self.right, self.change, self.seen = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-
-    def add(self, patients: Array, outcome: Outcome, fold: _Fold) -> None:
-        right = outcome.answer == fold.target
-        self.cost[patients] += outcome.cost
-        self.right[patients] += right
-        self.change[patients] += right.astype(np.float64) - fold.right_on_full_evidence
-        self.seen[patients] += 1
-
-    def row(self, name: str, panel: float) -> EvaluationRow:
-        used = self.seen > 0
-        cost, right, change = (one[used] / self.seen[used] for one in (self.cost, self.right, self.change))
-        root = np.sqrt(used.sum())
-        return EvaluationRow(
-            name,
-            float(right.mean()),
-            float(change.mean()),
-            float(change.std(ddof=1) / root),
-            float(cost.mean()),
-            float(cost.std(ddof=1) / root),
-            float(cost.mean() / panel) if panel else 0.0,
-        )
-
-
-def evaluate(
+def nested_evaluation(
     planner: DiagnosisPlanner,
     X: Any,
     y: Any,
-    cv: int,
-    repeats: int,
-    baselines: str | Sequence[str],
-    frontier: bool,
-    random_state: int | None,
-    n_jobs: int | None,
-) -> Evaluation:
-    """See `DiagnosisPlanner.evaluate`."""
+    *,
+    cv: int = 5,
+    repeats: int = 1,
+    frontier: bool = True,
+    random_state: int | None = 0,
+    n_jobs: int | None = None,
+    rivals: Callable[..., dict[str, tuple[Doubles, Array]]] | None = None,
+) -> tuple[Evaluation, dict[str, EvaluationRow]]:
+    """What `DiagnosisPlanner.evaluate` finds, and the same figures of other methods on the same patients.
+
+    Parameters
+    ----------
+    rivals : callable, optional
+        Called in each outer fold, at first with ``at=None`` and then with ``at`` each level of the frontier; returns
+        bills and answers (class indices) of the test patients by name. It is given ``planning`` and ``encoding``,
+        which were learnt from the training patients ``X_train``, the ``level`` of the plan, the ``allowed_loss``, the
+        test patients ``X_test``, the same encoded as ``rows``, and a ``seed``.
+    """
     y = np.asarray(y)
-    names = _asked(baselines, planner.policy)
     seeds = np.random.SeedSequence(random_state).generate_state(repeats).tolist()
     splits = [
         (seed, train, test)
@@ -180,44 +147,30 @@ def evaluate(
         for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(np.zeros(len(y)), y)
     ]
     folds = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(planner, X, y, train, test, seed, names, frontier) for seed, train, test in splits
+        delayed(_one_fold)(planner, X, y, train, test, seed, frontier, rivals) for seed, train, test in splits
     )
-    tallies: dict[str, _Tally] = {}
-    for (_, _, test), fold in zip(splits, folds, strict=True):
-        for name, outcome in fold.outcomes.items():
-            tallies.setdefault(name, _Tally(len(y))).add(test, outcome, fold)
-    panel = folds[0].panel_cost
-    rows = {name: one.row(name, panel) for name, one in tallies.items()}
-    return Evaluation(
-        rows["plan"],
-        tuple(rows[name] for name in names if name in rows),
-        _levels_of(rows, "level "),
-        float(np.mean([fold.theta for fold in folds])),
-        rows["full evidence"].accuracy,
-        panel,
-        len(y),
-        cv,
-        repeats,
-        tuple(fold.order for fold in folds),
-        {name: found for name in names if (found := _levels_of(rows, f"{name}, level "))},
-    )
+    # Of each method: bills, right answers, change of right answers and how often, summed over repeats.
+    sums: dict[str, Doubles] = {}
+    for (_, _, test), (outcomes, _, _, _) in zip(splits, folds, strict=True):
+        _, right_on_full_evidence = outcomes["full evidence"]
+        for name, (cost, right) in outcomes.items():
+            told = [cost, right, right.astype(np.float64) - right_on_full_evidence, np.ones(len(test))]
+            sums.setdefault(name, np.zeros((4, len(y))))[:, test] += told
+    _, thetas, orders, panels = zip(*folds, strict=True)
+    rows = {name: _row(name, one, panels[0]) for name, one in sums.items()}
+    full_accuracy, plan = rows.pop("full evidence").accuracy, rows.pop("plan")
+    levels = tuple(rows.pop(name) for name in list(rows) if name.startswith("level "))
+    theta = float(np.mean(thetas))
+    return Evaluation(plan, levels, theta, full_accuracy, panels[0], len(y), cv, repeats, orders), rows
 
 
-def _levels_of(rows: dict[str, EvaluationRow], prefix: str) -> tuple[EvaluationRow, ...]:
-    return tuple(row for name, row in rows.items() if name.startswith(prefix))
-
-
-@dataclass(frozen=True)
-class _Fold:
-    """What came out of one outer fold."""
-
-    outcomes: dict[str, Outcome]
-    target: Array
-    right_on_full_evidence: Array
-    theta: float
-    order: tuple[str, ...]
-    panel_cost: float
-    frontier: list[FrontierPoint]  # as cross-fitted when the plan was made
+def _row(name: str, sums: Doubles, panel: float) -> EvaluationRow:
+    used = sums[3] > 0
+    cost, right, change = means = sums[:3, used] / sums[3, used]
+    cost_error, _, change_error = (float(one.std(ddof=1) / np.sqrt(used.sum())) for one in means)
+    mean_cost = float(cost.mean())
+    share = mean_cost / panel if panel else 0.0
+    return EvaluationRow(name, float(right.mean()), float(change.mean()), change_error, mean_cost, cost_error, share)
 
 
 def _one_fold(
@@ -227,57 +180,30 @@ def _one_fold(
     train: Array,
     test: Array,
     seed: int,
-    names: Sequence[str],
     frontier: bool,
-) -> _Fold:
-    made = clone(planner)._make(_safe_indexing(X, train), y[train])
-    contest, target = _contest(made, _safe_indexing(X, train), _safe_indexing(X, test), y[test], planner, seed)
-    planning, tariff = made.planning, made.planning.tariff
-    answer = planning.judge.opinion(tariff.everything, contest.rows).answer
+    rivals: Callable[..., dict[str, tuple[Doubles, Array]]] | None,
+) -> tuple[dict[str, tuple[Doubles, Array]], float, tuple[str, ...], float]:
+    """Bills and right answers of each method; theta; the order of the plan; the cost of the full panel."""
+    X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
+    planner = clone(planner)
+    classes, encoding, planning = planner._prepare(X_train, y[train])
+    theta, _, level, plan, _ = planner._decide(planning)
+    tariff = planning.tariff
+    rows = encoding.encode(columns_of(X_test, [code.name for code in encoding.codes]))
+    full_answer, _, _ = planning.judge.opinion(tariff.everything, rows)
     outcomes = {
-        "full evidence": Outcome(np.full(len(test), tariff.panel_cost), answer),
-        "plan": followed(contest, planning, made.plan, made.level),
+        "full evidence": (np.full(len(test), tariff.panel_cost), full_answer),
+        "plan": planning.followed(plan, level, rows),
     }
-    for name in names:
-        outcome = baseline(name, contest)
-        if outcome is not None:
-            outcomes[name] = outcome
-    if frontier:
-        for level in level_ladder(planning.judge.rule, planning.judge.models.settings.betas):
-            plan, _ = planning.plan(level, np.ones(planning.n, dtype=bool), exact=False)
-            outcomes[f"level {level:g}"] = followed(contest, planning, plan, level)
-            for name in [one for one in names if one in ORDERS]:
-                outcomes[f"{name}, level {level:g}"] = followed_order(contest, ORDERS[name](planning), level)
-    order = tuple(tariff.tests[t] for t in made.plan.order)
-    return _Fold(outcomes, target, answer == target, made.theta, order, tariff.panel_cost, made.frontier)
-
-
-def _asked(baselines: str | Sequence[str], policy: str) -> tuple[str, ...]:
-    own = {"fixed": "fixed order", "adaptive": "adaptive policy"}[policy]
-    if isinstance(baselines, str):
-        if baselines != "auto":
-            raise ValueError(
-                f"baselines of DiagnosisPlanner.evaluate must be 'auto' or a sequence of {list(BASELINES)}; "
-                f"got {baselines!r}."
-            )
-        return tuple(name for name in BASELINES if name != "pystreed" and name != own)
-    unknown = [name for name in baselines if name not in BASELINES]
-    if unknown:
-        raise ValueError(
-            f"baselines of DiagnosisPlanner.evaluate: no baseline is named {unknown}; there are {list(BASELINES)}."
-        )
-    return tuple(baselines)
-
-
-def _contest(
-    made: MadePlan, X_train: Any, X_test: Any, y_test: Array, planner: DiagnosisPlanner, seed: int
-) -> tuple[Contest, Array]:
-    """What the methods compete on, and the class indices of the test patients; -1 for a class that training had not."""
-    train, test = columns_of(X_train, made.names), columns_of(X_test, made.names)
-    asked_train, owner = questions(made.encoding, train, train)
-    asked_test, _ = questions(made.encoding, test, train)
-    place = np.minimum(np.searchsorted(made.classes, y_test), len(made.classes) - 1)
-    target = np.where(made.classes[place] == y_test, place, -1)
-    allowed = made.full_accuracy - made.theta + planner.tolerance
-    rows = made.encoding.encode(test)
-    return Contest(made.planning, made.level, allowed, rows, asked_train, asked_test, owner, seed), target
+    fold = {"planning": planning, "encoding": encoding, "level": level, "rows": rows, "seed": seed}
+    fold |= {"X_train": X_train, "X_test": X_test, "allowed_loss": planning.full_accuracy - theta + planner.tolerance}
+    if rivals is not None:
+        outcomes |= rivals(**fold, at=None)
+    for one in planning.ladder if frontier else ():
+        outcomes[f"level {one:g}"] = planning.followed(planning.plan(one)[0], one, rows)
+        if rivals is not None:
+            outcomes |= rivals(**fold, at=one)
+    place = np.minimum(np.searchsorted(classes, y[test]), len(classes) - 1)
+    target = np.where(classes[place] == y[test], place, -1)  # -1 for a class that training had not
+    told = {name: (cost, answer == target) for name, (cost, answer) in outcomes.items()}
+    return told, theta, tuple(tariff.tests[t] for t in plan.order), tariff.panel_cost

@@ -12,274 +12,151 @@ On full evidence there is nothing left to buy: the doubt is minus infinity.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
-from scipy.special import softmax
 
-from multiform.diagnosis._models import EvidenceModels, OnlyFields
-from multiform.diagnosis._search import Sets, Stopped, Words, pack
-from multiform.diagnosis._trust import SetTrust, fit_sharpness, fit_trust
+from multiform._typing import Array, Bools, Doubles, Floats, Indices
+from multiform.diagnosis._models import EvidenceModels
+from multiform.diagnosis._search import Sets, Words, pack
+from multiform.diagnosis._trust import calibrated, fit_sharpness, fit_trust, regret
 
 __all__ = ["NOBODY_STOPS", "RULES", "Judge", "Opinion", "suffices"]
 
-Doubles = npt.NDArray[np.float64]
-Floats = npt.NDArray[np.float32]
+Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
 NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence
 LEAST_DOUBT = 1e-12
 RULES = ("regret", "calibrated", "loyalty")
-AT_ONCE = 60_000  # patients x sets whose trust is estimated together
+TRUSTED_AT_ONCE = 60_000  # patients x sets whose trust is estimated together
 
 
-@dataclass(frozen=True)
-class Opinion:
-    """What is thought of some patients on an evidence set.
-
-    Attributes
-    ----------
-    answer : array of int, shape (n,)
-    chances : array, shape (n, m)
-        Calibrated.
-    doubt : array, shape (n,)
-    """
-
-    answer: npt.NDArray[np.int64]
-    chances: Doubles
-    doubt: Doubles
-
-    @property
-    def chance(self) -> Doubles:
-        """That the answer is right."""
-        return np.asarray(self.chances.max(axis=1))
-
-
-def suffices(doubt: npt.NDArray[Any], level: float) -> npt.NDArray[np.bool_]:
+def suffices(doubt: Array, level: float) -> Bools:
     """Whether the evidence suffices. Doubts are single precision numbers, so that is what the level is read as."""
     return np.asarray(doubt <= np.float32(level))
 
 
-@dataclass(frozen=True)
-class Judge(OnlyFields):
+class Judge:
     """The stopping rule on every evidence set, learnt on unseen scores.
 
-    Attributes
-    ----------
-    models : EvidenceModels
-    rule : {"regret", "calibrated", "loyalty"}
-    everything : int
-        The set of all tests.
-    common : float
-        The log sharpness that all sets are drawn to.
-    full : array, shape (n, m)
-        Calibrated chances of the training patients from all evidence, unseen.
-    sets, trusts : lists
-        The trust of the sets that were asked for so far.
+    `common` is the log sharpness that all sets are drawn to, `full` the calibrated chances of the training patients
+    from all evidence, unseen, shape (n, m); `taught` are the training patients whose labels the trust is learnt from,
+    by default all; `trusts` is what was learnt of the sets that were asked for so far.
     """
 
-    models: EvidenceModels
-    rule: str
-    everything: int
-    common: float
-    full: Doubles
-    sets: list[int] = field(default_factory=list)
-    trusts: list[SetTrust] = field(default_factory=list)
+    def __init__(
+        self,
+        models: EvidenceModels,
+        rule: str,
+        everything: int,
+        common: float,
+        full: Doubles,
+        taught: Indices | None = None,
+        trusts: dict[int, Doubles] | None = None,
+    ) -> None:
+        self.models, self.rule, self.everything = models, rule, everything
+        self.common, self.full = common, full
+        self.taught = np.arange(len(full)) if taught is None else taught
+        self.trusts = {} if trusts is None else trusts
+        self._blind: dict[int, Judge] = {}
+        self._log_losses: dict[int, float] = {}
+        # Of each set: what the training patients are answered, how far they doubt it, and what they forgo.
+        self._remembered: dict[int, tuple[Array, Floats, Floats]] = {}
 
     @classmethod
     def learnt(cls, models: EvidenceModels, rule: str, everything: int, some_sets: Sequence[int]) -> Judge:
         """The common sharpness is that of `some_sets` pooled; then full evidence is calibrated."""
-        target = models.records.target
         models.fit([*some_sets, everything])
         pooled = np.concatenate([models.unseen(one) for one in some_sets])[None, ...]
-        common = float(fit_sharpness(pooled, np.tile(target, len(some_sets)), 0.0, 1.0)[0])
+        common = float(fit_sharpness(pooled, np.tile(models.target, len(some_sets)), 0.0, 1.0)[0])
         unseen = models.unseen(everything)
-        sharpness = float(np.exp(fit_sharpness(unseen[None, ...], target, common, 1.0)[0]))
-        return cls(models, rule, everything, common, np.asarray(softmax(sharpness * unseen.astype(np.float64), axis=1)))
+        sharpness = float(np.exp(fit_sharpness(unseen[None, ...], models.target, common, 1.0)[0]))
+        return cls(models, rule, everything, common, calibrated(sharpness, unseen))
 
-    @cached_property
-    def _place(self) -> dict[int, int]:
-        return {one: place for place, one in enumerate(self.sets)}
+    def without(self, fold: int) -> Judge:
+        """One that knows the labels of all patients but those of a fold, for plans that these are to follow.
 
-    @cached_property
-    def _unseen(self) -> _UnseenTable:
-        """What is thought of the training patients on every set learnt in this process; not a part of the plan."""
-        return _UnseenTable(len(self.full))
-
-    @cached_property
-    def _blind(self) -> dict[int, BlindJudge]:
-        return {}
-
-    @cached_property
-    def _taught(self) -> npt.NDArray[np.intp]:
-        """The training patients whose labels the trust is learnt from."""
-        return np.arange(len(self.full))
-
-    def without(self, fold: int) -> BlindJudge:
-        """One whose trust is learnt without the patients of a fold, on the same models."""
+        What a plan would lose is judged by it: among many sets, the search prefers those that seem to say much.
+        """
         if fold not in self._blind:
-            self._blind[fold] = BlindJudge(self.models, self.rule, self.everything, self.common, self.full, fold=fold)
+            taught = np.flatnonzero(self.models.fold != fold)
+            self._blind[fold] = Judge(self.models, self.rule, self.everything, self.common, self.full, taught)
         return self._blind[fold]
-
-    @cached_property
-    def _log_losses(self) -> dict[int, float]:
-        return {}
 
     def kept(self, sets: Sequence[int]) -> Judge:
         """A copy that holds what is known of these sets only."""
         self.learn(sets)
         models = self.models.kept(sets)
         if self.rule == "loyalty":
-            models.fit_altered([one for one in sets if one])
-        trusts = [self.trusts[self._place[one]] for one in sets]
-        return Judge(models, self.rule, self.everything, self.common, self.full, list(sets), trusts)
+            models.fit(sets, "held back")
+        trusts = {one: self.trusts[one] for one in sets}
+        return Judge(models, self.rule, self.everything, self.common, self.full, trusts=trusts)
 
     def learn(self, sets: Sequence[int]) -> None:
         """Train and calibrate the sets that are new."""
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if one not in self._place]
+        new = [one for one in dict.fromkeys(int(s) for s in sets) if one not in self.trusts]
         self.models.fit(new)
-        taught = self._taught
-        target, full = self.models.records.target[taught], self.full[taught]
-        at_once = max(1, AT_ONCE // len(target))
+        target, full = self.models.target[self.taught], self.full[self.taught]
+        at_once = max(1, TRUSTED_AT_ONCE // len(target))
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
-            scores = np.stack([self.models.unseen(one)[taught] for one in part])
-            trusts, _ = fit_trust(scores, full, target, self.common)
-            for one, trust in zip(part, trusts, strict=True):
-                self._place[one] = len(self.sets)
-                self.sets.append(one)
-                self.trusts.append(trust)
+            scores = np.stack([self.models.unseen(one)[self.taught] for one in part])
+            self.trusts.update(zip(part, fit_trust(scores, full, target, self.common), strict=True))
 
-    def opinion(self, tests: int, rows: Floats) -> Opinion:
-        """Of new patients."""
+    def opinion(self, tests: int, rows: Floats | None = None) -> Opinion:
+        """Of new patients; or of the training patients, by models that have not seen them."""
         self.learn([tests])
-        claims = self.models.claims(tests, rows) if self._needs_claims(tests) else None
-        return self._opinion(tests, self._trust(tests), self.models.scores(tests, rows), claims)
+        scores = self.models.unseen(tests) if rows is None else self.models.scores(tests, rows)
+        trust = self.trusts[tests]
+        # The scores of no evidence are the logarithm of the shares: calibrated as they are.
+        chances = calibrated(trust[0] if tests else 1.0, scores)
+        if tests == self.everything:
+            doubt = np.full(len(scores), -np.inf)
+        elif self.rule == "loyalty":
+            strong = self.models.claims(tests, rows) == 1  # ascending betas: the first strong one is the smallest
+            doubt = np.where(strong.any(axis=0), np.array(self.models.betas)[strong.argmax(axis=0)], np.inf)
+        elif self.rule == "calibrated":
+            doubt = np.maximum(1 - chances.max(axis=1), LEAST_DOUBT)
+        else:
+            doubt = np.maximum(regret(trust, chances), LEAST_DOUBT)
+        # Single precision, as it is remembered: who stops must not depend on who asks.
+        return scores.argmax(axis=1).astype(np.int64), chances, doubt.astype(np.float32).astype(np.float64)
 
-    def unseen(self, tests: int) -> Opinion:
-        """Of the training patients, by models that have not seen them."""
-        self.learn([tests])
-        claims = self.models.unseen_claims(tests) if self._needs_claims(tests) else None
-        return self._opinion(tests, self._trust(tests), self.models.unseen(tests), claims)
-
-    def held_out(self, tests: int, fold: int) -> Opinion:
-        """Of the patients of a fold, by models that have not seen them and a trust that was learnt without them.
-
-        What a plan would lose is judged by this: among many sets, the search prefers those that seem to say much.
-        """
-        known, own = self.without(fold).unseen(tests), self.models.records.fold == fold
-        return Opinion(known.answer[own], known.chances[own], known.doubt[own])
-
-    def unseen_answer(self, tests: int) -> npt.NDArray[np.int64]:
-        """The answers to the training patients, remembered."""
-        [place] = self._remembered([tests])  # first, as it may make the table grow
-        return np.asarray(self._unseen.answer[place], dtype=np.int64)
+    def unseen(self, tests: int, patients: Array) -> Opinion:
+        """Of some training patients, by models that have not seen them."""
+        answer, chances, doubt = self.opinion(tests)
+        return answer[patients], chances[patients], doubt[patients]
 
     def log_loss(self, tests: int) -> float:
-        """Of the calibrated chances on a set, over unseen patients; remembered."""
+        """Of the calibrated chances on a set, over unseen patients."""
         if tests not in self._log_losses:
-            chances, target = self.unseen(tests).chances[self._taught], self.models.records.target[self._taught]
+            _, chances, _ = self.unseen(tests, self.taught)
+            target = self.models.target[self.taught]
             own = chances[np.arange(len(target)), target]
             self._log_losses[tests] = float(-np.log(np.maximum(own, 1e-12)).mean())
         return self._log_losses[tests]
 
-    def _remembered(self, sets: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Where the table holds each set; what is new is learnt, all of it together."""
-        place = self._unseen.place
-        new = [one for one in dict.fromkeys(sets) if one not in place]
-        if new:
-            self.learn(new)
-            if self.rule == "loyalty":
-                self.models.fit_altered([one for one in new if self._needs_claims(one)])
-            for one in new:
-                opinion = self.unseen(one)
-                self._unseen.append(one, opinion, self._regret(one, opinion.chances))
-        return np.fromiter((place[one] for one in sets), dtype=np.int64, count=len(sets))
-
-    def _needs_claims(self, tests: int) -> bool:
-        return self.rule == "loyalty" and tests != self.everything
-
-    def _trust(self, tests: int) -> SetTrust:
-        return self.trusts[self._place[tests]]
-
-    def _opinion(self, tests: int, trust: SetTrust, scores: Floats, claims: npt.NDArray[np.int64] | None) -> Opinion:
-        if not tests:  # the scores are the logarithm of the shares: calibrated as they are
-            trust = replace(trust, sharpness=1.0)
-        chances = trust.chances(scores)
-        answer = scores.argmax(axis=1).astype(np.int64)
-        if tests == self.everything:
-            doubt = np.full(len(scores), -np.inf)
-        elif claims is not None:
-            betas = np.array(self.models.settings.betas)
-            strong = claims == 1  # ascending betas: the first strong one is the smallest
-            doubt = np.where(strong.any(axis=0), betas[strong.argmax(axis=0)], np.inf)
-        elif self.rule == "calibrated":
-            doubt = np.maximum(1 - chances.max(axis=1), LEAST_DOUBT)
-        else:
-            doubt = np.maximum(trust.regret(chances), LEAST_DOUBT)
-        # Single precision, here and in the table: who stops must not depend on who asks.
-        return Opinion(answer, chances, doubt.astype(np.float32).astype(np.float64))
-
-    def _regret(self, tests: int, chances: Doubles) -> Doubles:
-        return np.zeros(len(chances)) if tests == self.everything else self._trust(tests).regret(chances)
+    def unseen_answer(self, tests: int) -> Array:
+        """The answers to the training patients."""
+        return self._told([tests])[0][0]
 
     def regrets(self, sets: Sets) -> Floats:
         """What the training patients are expected to forgo by stopping on each set, whatever the rule: (n_sets, n)."""
-        places = self._remembered(sets.tolist())  # first, as it may make the table grow
-        return np.asarray(self._unseen.regret[places])
+        return np.stack(self._told(sets.tolist())[2])
 
-    def stopped(self, level: float) -> Stopped:
-        """Who of the training patients stops on each set, as the search asks."""
+    def stopped(self, level: float, sets: Sets) -> Words:
+        """Who of the training patients stops on each set, packed: shape (n_sets, n_words)."""
+        return pack(suffices(np.stack(self._told(sets.tolist())[1]), level))
 
-        def stopped(sets: Sets) -> Words:
-            places = self._remembered(sets.tolist())
-            return self._unseen.stopped(level)[places]
-
-        return stopped
-
-
-@dataclass(frozen=True)
-class BlindJudge(Judge):
-    """A judge that knows the labels of all patients but those of one fold, for plans that these are to follow.
-
-    Attributes
-    ----------
-    fold : int
-    """
-
-    fold: int = -1
-
-    @cached_property
-    def _taught(self) -> npt.NDArray[np.intp]:
-        return np.flatnonzero(self.models.records.fold != self.fold)
-
-
-class _UnseenTable:
-    """Doubts, regrets and answers, a row a set, and who stops at the levels that were asked for."""
-
-    def __init__(self, n: int) -> None:
-        self.place: dict[int, int] = {}
-        self.doubt = np.empty((256, n), dtype=np.float32)
-        self.regret = np.empty((256, n), dtype=np.float32)
-        self.answer = np.empty((256, n), dtype=np.int16)
-        self._stopped: dict[float, Words] = {}
-
-    def append(self, tests: int, opinion: Opinion, regret: Doubles) -> None:
-        row = len(self.place)
-        if row == len(self.doubt):
-            self.doubt = np.concatenate([self.doubt, np.empty_like(self.doubt)])
-            self.regret = np.concatenate([self.regret, np.empty_like(self.regret)])
-            self.answer = np.concatenate([self.answer, np.empty_like(self.answer)])
-        self.doubt[row], self.regret[row], self.answer[row] = opinion.doubt, regret, opinion.answer
-        self.place[tests] = row
-
-    def stopped(self, level: float) -> Words:
-        """Packed, a row a set."""
-        done = self._stopped.get(level)
-        begin = 0 if done is None else len(done)
-        if done is None or begin < len(self.place):
-            new = pack(suffices(self.doubt[begin : len(self.place)], level))
-            done = self._stopped[level] = new if done is None else np.concatenate([done, new])
-        return done
+    def _told(self, sets: list[int]) -> list[tuple[Array, ...]]:
+        """Answers, doubts and regrets of the training patients on each set; what is new is learnt all together."""
+        new = [one for one in dict.fromkeys(sets) if one not in self._remembered]
+        if new:
+            self.learn(new)
+            if self.rule == "loyalty":
+                self.models.fit([one for one in new if one != self.everything], "held back")
+        for one in new:
+            answer, chances, doubt = self.opinion(one)
+            forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one], chances)
+            self._remembered[one] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
+        return list(zip(*(self._remembered[one] for one in sets), strict=True))

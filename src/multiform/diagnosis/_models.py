@@ -4,24 +4,23 @@ For an evidence set S the classifier is the average of the models of the folds: 
 ``-log f_k`` over them. A training patient is judged by the one fold model that has not seen it; nothing is refitted, so
 what is estimated on these *unseen scores* is about the very models that will answer.
 
-All sets x folds are members of one `ModelBatch` with a feature mask each. For the paper's stopping rule every set
-also has altered models (section 3.1): class i's part of the loss weighted by beta, started from the nominal one.
+All sets x folds are members of one batch with a feature mask each. For the paper's stopping rule every set also has
+altered models (section 3.1): class i's part of the loss weighted by beta, started from the nominal one.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from joblib import Parallel, delayed
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.calibration import fit_temperature, log_scores
 from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
@@ -30,210 +29,152 @@ from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver
 from multiform.training import Member, Trainer
 
-__all__ = ["EvidenceModels", "OnlyFields", "Records", "Settings", "default_settings"]
+__all__ = ["EvidenceModels", "evidence_estimator"]
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-
-AT_ONCE = 20_000_000  # numbers that the sample weights of one batch may hold
-ALTERED_SHARE = 0.5  # passes of an altered model, of the nominal's: it starts from the nominal
-LEAST_STEPS = 80
-NOISES = (0.1, 0.3, 1.0, 2.0, 3.0)
+MOST_SAMPLE_WEIGHTS = 20_000_000  # numbers that the sample weights of one batch may hold
+ALTERED_PASSES = 0.5  # of an altered model, as a share of the nominal's: it starts from the nominal
+LEAST_UPDATES = 80  # of a model
+NOISE_LADDER = (0.1, 0.3, 1.0, 2.0, 3.0)
+SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
 
 
-class OnlyFields:
-    """A dataclass whose copies and pickles hold its fields only, and none of what it has computed from them."""
+class EvidenceModels:
+    """The training patients, encoded, and the models of the evidence sets that were asked for so far.
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Records(OnlyFields):
-    """The training patients, encoded.
-
-    Attributes
-    ----------
-    rows : array of float32, shape (n, n_columns)
-    target : array of int32, shape (n,)
-    fold : array of int, shape (n,)
-        The fold that judges each patient.
-    column_owner : array of int, shape (n_columns,)
-        The test that each column belongs to.
-    n_classes : int
+    ``fitted[kind][S]`` holds what all folds learnt on the set S, for each row of class factors of the kind: stacked
+    `Separators` where `estimator` is a `QMSClassifier`, whose parameters say how a batch is trained; else a fitted
+    classifier per fold. Models of the kind "nominal" weigh all
+    classes alike; "held back" are those of every (beta, class), for the stopping rule; "shown" those of the loyalty
+    type that a session shows. `fold` says which fold judges each patient, and `column_owner` which test each column
+    belongs to.
     """
 
-    rows: Floats
-    target: npt.NDArray[np.int32]
-    fold: npt.NDArray[np.int64]
-    column_owner: npt.NDArray[np.int64]
-    n_classes: int
+    def __init__(
+        self,
+        rows: Floats,
+        target: Ints,
+        fold: Array,
+        column_owner: Array,
+        n_classes: int,
+        estimator: Any,
+        betas: tuple[float, ...],
+        seed: int,
+        n_jobs: int | None,
+    ) -> None:
+        self.rows, self.target, self.fold, self.column_owner = rows, target, fold, column_owner
+        self.n_classes, self.estimator, self.betas = n_classes, estimator, betas
+        self.seed, self.n_jobs = seed, n_jobs
+        self.n_folds = int(fold.max()) + 1
+        self.fitted: dict[str, dict[int, list[Any]]] = {"nominal": {}, "held back": {}, "shown": {}}
+        self._unseen: dict[int, Floats] = {}
 
     @property
-    def n_folds(self) -> int:
-        return int(self.fold.max()) + 1
+    def sets(self) -> list[int]:
+        """The sets that have a model, the first that was asked for first."""
+        return list(self.fitted["nominal"])
 
-    def columns(self, tests: int) -> npt.NDArray[np.int32]:
-        """The columns of an evidence set."""
-        return np.flatnonzero(np.int64(tests) >> self.column_owner & 1).astype(np.int32)
-
-    @cached_property
+    @property
     def masks(self) -> Floats:
         """The patients that each fold's model learns from: shape (n_folds, n)."""
         return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
 
-    @cached_property
+    @property
     def prior(self) -> Doubles:
         """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
         counts = np.stack([np.bincount(self.target[mask > 0], minlength=self.n_classes) for mask in self.masks])
         return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
 
+    def columns(self, tests: int) -> Ints:
+        """The columns of an evidence set."""
+        return np.flatnonzero(np.int64(tests) >> self.column_owner & 1).astype(np.int32)
 
-@dataclass(frozen=True)
-class Settings:
-    """How the model of a set is trained; `estimator` is None for QMS in batches, else any classifier."""
-
-    estimator: Any
-    n_components: int
-    alpha: float
-    noise: float
-    n_passes: int
-    batch_size: int
-    learning_rate: float
-    revisit: float
-    betas: tuple[float, ...]
-    seed: int
-    n_jobs: int | None
-    device: str = "cpu"  # where sets are trained; what they say of a few hundred patients is quicker on the CPU
-
-    @property
-    def solver(self) -> AdamSolver:
-        return AdamSolver(self.n_passes, self.batch_size, self.learning_rate, revisit=self.revisit)
-
-    @property
-    def altered_solver(self) -> AdamSolver:
-        n_passes = max(1, round(ALTERED_SHARE * self.n_passes))
-        return AdamSolver(n_passes, self.batch_size, self.learning_rate, revisit=self.revisit)
-
-
-@dataclass(frozen=True)
-class EvidenceModels(OnlyFields):
-    """The models of the sets that were asked for so far.
-
-    Attributes
-    ----------
-    records : Records
-        What further models are learnt from.
-    settings : Settings
-    sets : list of int
-    nominal : list
-        Of each set: the separators of all folds, stacked as if they were classes, shape (n_folds * m, q, p + 1); or
-        the fitted classifiers.
-    altered : list
-        Of each set: the same for every (beta, class), or None as long as nobody asked.
-    """
-
-    records: Records
-    settings: Settings
-    sets: list[int] = field(default_factory=list)
-    nominal: list[Any] = field(default_factory=list)
-    altered: list[Any] = field(default_factory=list)
-
-    @cached_property
-    def _place(self) -> dict[int, int]:
-        return {one: place for place, one in enumerate(self.sets)}
-
-    @cached_property
-    def _unseen(self) -> dict[int, Floats]:
-        return {}
+    def empty(self, estimator: Any) -> EvidenceModels:
+        """The same patients, no model yet."""
+        about = self.rows, self.target, self.fold, self.column_owner, self.n_classes
+        return EvidenceModels(*about, estimator, self.betas, self.seed, self.n_jobs)
 
     def kept(self, sets: Sequence[int]) -> EvidenceModels:
         """A copy that holds the models of these sets only."""
         self.fit(sets)
-        places = [self._place[one] for one in sets if one]
-        return EvidenceModels(
-            self.records,
-            self.settings,
-            [self.sets[place] for place in places],
-            [self.nominal[place] for place in places],
-            [self.altered[place] for place in places],
-        )
+        copy = self.empty(self.estimator)
+        for kind in ("nominal", "held back"):
+            copy.fitted[kind] = {one: models for one, models in self.fitted[kind].items() if one in sets}
+        return copy
+
+    def with_best_noise(self, sets: Sequence[int]) -> EvidenceModels:
+        """The noise level of the least log loss on unseen patients, each set at its own best temperature."""
+
+        def log_loss(models: EvidenceModels) -> float:
+            models.fit(sets)
+            total = 0.0
+            for one in sets:
+                scores = models.unseen(one)
+                log_chances = log_softmax(scores / fit_temperature(scores, self.target), axis=1)
+                total -= float(log_chances[np.arange(len(self.target)), self.target].mean())
+            return total / len(sets)
+
+        tried = [self.empty(clone(self.estimator).set_params(noise=noise)) for noise in NOISE_LADDER]
+        return min(tried, key=log_loss)
 
     # ------------------------------------------------------------------------------------------------ fitting
 
-    def fit(self, sets: Sequence[int]) -> None:
-        """Train the models of those sets that have none yet; the empty set needs none."""
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in self._place]
-        if not new:
-            return
-        n_folds = self.records.n_folds
-        for begin in range(0, len(new), self._sets_at_once(n_folds)):
-            part = new[begin : begin + self._sets_at_once(n_folds)]
-            factors = np.ones((1, self.records.n_classes))
-            for one, models in zip(part, self._train(part, factors, None), strict=True):
-                self._place[one] = len(self.sets)
-                self.sets.append(one)
-                self.nominal.append(models[0])
-                self.altered.append(None)
+    def _alterations(self, kind: str) -> Alterations:
+        """How the altered models of a kind weigh the classes."""
+        if kind == "shown":
+            return Alterations.of(SHOWN_BETA, SHOWN_GAMMA, self.n_classes)
+        return Alterations(self.betas, (), self.n_classes)
 
-    def fit_altered(self, sets: Sequence[int]) -> None:
-        """Train the altered models of the sets too."""
-        self.fit(sets)
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and self.altered[self._place[one]] is None]
-        m, betas = self.records.n_classes, self.settings.betas
-        factors = np.ones((len(betas) * m, m))
-        for member, (beta, altered) in enumerate((beta, k) for beta in betas for k in range(m)):
-            factors[member, altered] = beta
-        at_once = self._sets_at_once(self.records.n_folds * len(factors))
+    def fit(self, sets: Sequence[int], kind: str = "nominal") -> None:
+        """Train the models of those sets that have none of this kind yet; the empty set needs none."""
+        new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in self.fitted[kind]]
+        altered = kind != "nominal"
+        if altered:
+            self.fit(new)
+        factors = self._alterations(kind).factors if altered else np.ones((1, self.n_classes))
+        train = self._train if type(self.estimator) is QMSClassifier else self._train_any
+        at_once = max(1, MOST_SAMPLE_WEIGHTS // (self.n_folds * len(factors) * len(self.target)))
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
-            starts = [self.nominal[self._place[one]] for one in part]
-            for one, models in zip(part, self._train(part, factors, starts), strict=True):
-                self.altered[self._place[one]] = models
+            models = train(part, factors, altered)
+            for k, one in enumerate(part):
+                self.fitted[kind][one] = models[k * len(factors) : (k + 1) * len(factors)]
 
-    def _sets_at_once(self, n_members: int) -> int:
-        return max(1, AT_ONCE // (n_members * len(self.records.target)))
-
-    def _train(self, sets: list[int], factors: Doubles, starts: list[Any] | None) -> list[list[Any]]:
-        """For each set and each row of class factors, the models of all folds."""
-        if self.settings.estimator is not None:
-            return self._train_any(sets, factors)
-        records, settings = self.records, self.settings
-        n_folds, n_factors = records.n_folds, len(factors)
-        members = []
-        for place, one in enumerate(sets):
-            start = [None] * n_folds if starts is None else np.split(starts[place].coefficients, n_folds)
+    def _train(self, sets: list[int], factors: Doubles, altered: bool) -> list[Any]:
+        """For each set and each row of class factors, the separators of all folds; altered ones start from nominal."""
+        how, n_folds, members = self.estimator, self.n_folds, []
+        for one in sets:
+            starts = np.split(self.fitted["nominal"][one][0].coefficients, n_folds) if altered else [None] * n_folds
             # A model depends on its set alone, not on which others are trained with it.
-            seed, columns = _seed(settings.seed, one), records.columns(one)
+            seed, columns = self._seed(one), self.columns(one)
             members += [
-                Member(seed, settings.noise, factor, mask, columns, begin)
+                Member(seed, how.noise, factor, mask, columns, start)
                 for factor in factors
-                for mask, begin in zip(records.masks, start, strict=True)
+                for mask, start in zip(self.masks, starts, strict=True)
             ]
-        solver = settings.solver if starts is None else settings.altered_solver
+        n_passes = max(1, round(ALTERED_PASSES * how.max_iter)) if altered else how.max_iter
+        revisit = 1.0 if len(self.target) < 2_000 else 0.2
+        solver = AdamSolver(n_passes, how.batch_size, how.learning_rate, revisit=revisit)
         with Trainer(
-            records.rows,
-            records.target,
-            records.n_classes,
-            scaling=Scaling.identity(records.rows.shape[1]),
-            alpha=settings.alpha,
-            n_jobs=settings.n_jobs,
-            device=settings.device,
+            self.rows,
+            self.target,
+            self.n_classes,
+            scaling=Scaling.identity(self.rows.shape[1]),
+            alpha=how.alpha,
+            n_jobs=self.n_jobs,
+            device=how.device,
         ) as trainer:
-            trained = trainer.train(members, solver, settings.n_components)
+            trained = trainer.train(members, solver, how.n_components)
         separators = [trained.separators(member) for member in range(len(members))]
-        stacked = [Separators.stack(separators[i : i + n_folds]) for i in range(0, len(members), n_folds)]
-        return [stacked[i : i + n_factors] for i in range(0, len(stacked), n_factors)]
+        return [Separators.stack(separators[i : i + n_folds]) for i in range(0, len(members), n_folds)]
 
-    def _train_any(self, sets: list[int], factors: Doubles) -> list[list[Any]]:
-        """Any classifier, one fit a member."""
-        records, estimator = self.records, self.settings.estimator
+    def _train_any(self, sets: list[int], factors: Doubles, altered: bool) -> list[Any]:
+        """For each set and each row of class factors, any classifier fitted per fold."""
 
-        def fitted(columns: npt.NDArray[np.int32], factor: Doubles, mask: Floats) -> Any:
+        def fitted(columns: Ints, factor: Doubles, mask: Floats) -> Any:
             rows = np.flatnonzero(mask)
-            X, y = records.rows[np.ix_(rows, columns)], records.target[rows]
-            model = clone(estimator)
-            if (factor == 1).all():
+            X, y = self.rows[np.ix_(rows, columns)], self.target[rows]
+            model = clone(self.estimator)
+            if not altered:
                 return model.fit(X, y)
             if not has_fit_parameter(model, "sample_weight"):
                 raise ValueError(
@@ -242,125 +183,72 @@ class EvidenceModels(OnlyFields):
                 )
             return model.fit(X, y, sample_weight=factor[y])
 
-        jobs = [
-            delayed(fitted)(records.columns(one), factor, mask)
-            for one in sets
-            for factor in factors
-            for mask in records.masks
-        ]
-        models = Parallel(n_jobs=self.settings.n_jobs, prefer="threads")(jobs)
-        groups = [models[i : i + records.n_folds] for i in range(0, len(models), records.n_folds)]
-        return [groups[i : i + len(factors)] for i in range(0, len(groups), len(factors))]
+        members = itertools.product([self.columns(one) for one in sets], factors, self.masks)
+        models = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fitted)(*member) for member in members)
+        return [models[i : i + self.n_folds] for i in range(0, len(models), self.n_folds)]
+
+    def _seed(self, tests: int) -> int:
+        """A seed for each set."""
+        return int(np.random.SeedSequence([self.seed, tests]).generate_state(1, np.uint64)[0])
 
     # ----------------------------------------------------------------------------------------------- answering
 
     def unseen(self, tests: int) -> Floats:
-        """Scores of the training patients, each by the fold model that has not seen it: shape (n, m)."""
+        """Scores of the training patients, each by the fold model that has not seen it: shape (n, m); remembered."""
         if tests not in self._unseen:
-            records = self.records
-            if tests:
-                self.fit([tests])
-                by_fold = self._fold_scores(self.nominal[self._place[tests]], tests, records.rows)
-                self._unseen[tests] = by_fold[np.arange(len(by_fold)), records.fold].astype(np.float32)
-            else:
-                self._unseen[tests] = records.prior[records.fold].astype(np.float32)
+            self._unseen[tests] = self.scores(tests)
         return self._unseen[tests]
 
-    def scores(self, tests: int, rows: Floats) -> Floats:
-        """Scores of new patients, averaged over the folds: shape (n, m)."""
-        if not tests:
-            return np.tile(self.records.prior.mean(axis=0), (len(rows), 1)).astype(np.float32)
-        self.fit([tests])
-        scores = self._fold_scores(self.nominal[self._place[tests]], tests, rows).mean(axis=1)
-        return np.asarray(scores, dtype=np.float32)
-
-    def unseen_claims(self, tests: int) -> npt.NDArray[np.int64]:
-        """How many classes keep each training patient although held back, |B(x)|: shape (n_betas, n)."""
-        return self._claims(tests, self.records.rows, self.records.fold)
-
-    def claims(self, tests: int, rows: Floats) -> npt.NDArray[np.int64]:
-        """The same of new patients, the altered models averaged over the folds."""
-        return self._claims(tests, rows, None)
-
-    def _claims(self, tests: int, rows: Floats, fold: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
-        m, n_betas = self.records.n_classes, len(self.settings.betas)
-        counts = np.zeros((n_betas, len(rows)), dtype=np.int64)
-        if not tests:  # nothing is known: no class keeps anybody
-            return counts
-        self.fit_altered([tests])
-        for member, model in enumerate(self.altered[self._place[tests]]):
-            scores = self._fold_scores(model, tests, rows)
-            own = scores.mean(axis=1) if fold is None else scores[np.arange(len(rows)), fold]
-            counts[member // m] += own.argmax(axis=1) == member % m
-        return counts
-
-    def loyalty(self, tests: int, rows: Floats, beta: float, gamma: float) -> npt.NDArray[np.str_]:
-        """The loyalty type of new patients (Definition 6), by altered models trained for the question."""
-        m = self.records.n_classes
-        alterations = Alterations.of(beta, gamma, m)
-        claims = np.zeros((1 + len(alterations.gamma), len(rows)), dtype=np.int64)
+    def scores(self, tests: int, rows: Floats | None = None) -> Floats:
+        """Scores of new patients, averaged over the folds, or of the training patients, unseen: shape (n, m)."""
         if tests:
             self.fit([tests])
-            [altered] = self._train([tests], alterations.factors, [self.nominal[self._place[tests]]])
-            for (step, own), model in zip(alterations, altered, strict=True):
-                claims[step] += self._fold_scores(model, tests, rows).mean(axis=1).argmax(axis=1) == own
-        return np.array(alterations.levels)[loyalty_levels(claims[:1], claims[1:])]
+            scores = self._scores(self.fitted["nominal"][tests][0], tests, rows)
+        else:
+            scores = self.prior[self.fold] if rows is None else np.tile(self.prior.mean(axis=0), (len(rows), 1))
+        return scores.astype(np.float32)
 
-    def _fold_scores(self, model: Any, tests: int, rows: Floats) -> Floats:
+    def claims(self, tests: int, rows: Floats | None = None, kind: str = "held back") -> Array:
+        """How many classes keep each patient although held back (or pushed), |B(x)|: shape (n_weights, n)."""
+        alterations = self._alterations(kind)
+        n = len(self.rows if rows is None else rows)
+        counts = np.zeros((len(alterations.beta) + len(alterations.gamma), n), dtype=np.int64)
+        if tests:  # where nothing is known, no class keeps anybody
+            self.fit([tests], kind)
+            for (step, altered), model in zip(alterations, self.fitted[kind][tests], strict=True):
+                counts[step] += self._scores(model, tests, rows).argmax(axis=1) == altered
+        return counts
+
+    def loyalty(self, tests: int, rows: Floats) -> Array:
+        """The loyalty type of new patients (Definition 6); its altered models are trained once per set."""
+        claims = self.claims(tests, rows, "shown")
+        return np.array(self._alterations("shown").levels)[loyalty_levels(claims[:1], claims[1:])]
+
+    def _scores(self, model: Any, tests: int, rows: Floats | None) -> Array:
+        """By a model, averaged over the folds; without rows, of the training patients by the fold that judges each."""
+        if rows is None:
+            return np.asarray(self._fold_scores(model, tests, self.rows)[np.arange(len(self.rows)), self.fold])
+        return np.asarray(self._fold_scores(model, tests, rows).mean(axis=1))
+
+    def _fold_scores(self, model: Any, tests: int, rows: Floats) -> Array:
         """Scores by every fold's model: shape (n, n_folds, m)."""
-        records = self.records
-        m = records.n_classes
-        columns = records.columns(tests)
-        if isinstance(model, Separators):
-            f = evaluate(model, rows, "cpu", self.settings.n_jobs)
-            return np.asarray(log_scores(f).reshape(len(rows), -1, m))
-        return np.stack([answers_of(one, rows[:, columns], np.arange(m))[1] for one in model], axis=1)
+        if isinstance(model, Separators):  # on the CPU: it is quicker for a few hundred patients
+            f = evaluate(model, rows, "cpu", self.n_jobs)
+            return np.asarray(log_scores(f).reshape(len(rows), -1, self.n_classes))
+        columns, classes = self.columns(tests), np.arange(self.n_classes)
+        return np.stack([answers_of(one, rows[:, columns], classes)[1] for one in model], axis=1)
 
 
-def _seed(base: int, tests: int) -> int:
-    """A seed for each set."""
-    return int(np.random.SeedSequence([base, tests]).generate_state(1, np.uint64)[0])
-
-
-def default_settings(
-    estimator: Any, records: Records, some_sets: Sequence[int], betas: tuple[float, ...], seed: int, n_jobs: int | None
-) -> Settings:
-    """The settings of QMS for these records, the noise level chosen by the log loss on unseen patients."""
-    n = len(records.target)
-    batch_size, revisit = (64, 1.0) if n < 2_000 else (128, 0.2)
-    n_passes = max(5, -(-LEAST_STEPS // max(1, -(-n // batch_size))))
-    settings = Settings(
-        estimator, 4 if n < 1_000 else 8, 0.5, 1.0, n_passes, batch_size, 0.25, revisit, betas, seed, n_jobs
-    )
-    if type(estimator) is QMSClassifier:
-
-        def given(value: int | str, default: int) -> int:
-            return default if value == "auto" else int(value)
-
-        return replace(
-            settings,
-            estimator=None,
-            n_components=given(estimator.n_components, settings.n_components),
-            n_passes=given(estimator.max_iter, settings.n_passes),
-            batch_size=given(estimator.batch_size, settings.batch_size),
-            noise=float(estimator.noise),
-            alpha=float(estimator.alpha),
-            learning_rate=float(estimator.learning_rate),
-            device=estimator.device,
-        )
-    if estimator is not None:
-        return settings
-    losses = [_log_loss(EvidenceModels(records, replace(settings, noise=noise)), some_sets) for noise in NOISES]
-    return replace(settings, noise=NOISES[int(np.argmin(losses))])
-
-
-def _log_loss(models: EvidenceModels, sets: Sequence[int]) -> float:
-    """Mean log loss on unseen patients, each set at its own best temperature."""
-    models.fit(sets)
-    target = models.records.target
-    total = 0.0
-    for one in sets:
-        scores = models.unseen(one)
-        log_chances = log_softmax(scores / fit_temperature(scores, target), axis=1)
-        total -= float(log_chances[np.arange(len(target)), target].mean())
-    return total / len(sets)
+def evidence_estimator(estimator: Any, n: int) -> Any:
+    """What answers on an evidence set of n patients: any classifier, or QMS with every parameter decided."""
+    qms = type(estimator) is QMSClassifier
+    if estimator is not None and not qms:
+        return estimator
+    batch_size = 64 if n < 2_000 else 128
+    n_passes = max(5, -(-LEAST_UPDATES // max(1, -(-n // batch_size))))
+    decided: dict[str, Any] = {"n_components": 4 if n < 1_000 else 8, "max_iter": n_passes, "batch_size": batch_size}
+    if not qms:
+        return QMSClassifier(**decided, alpha=0.5, noise=1.0, learning_rate=0.25)
+    decided |= {name: int(getattr(estimator, name)) for name in decided if getattr(estimator, name) != "auto"}
+    decided |= {name: float(getattr(estimator, name)) for name in ("alpha", "noise", "learning_rate")}
+    return QMSClassifier(**decided, device=estimator.device)

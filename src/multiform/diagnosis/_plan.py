@@ -1,4 +1,4 @@
-"""A plan: which test next, after what was seen so far; and what becomes of patients who follow it.
+"""A plan: which test next, after what was seen so far; what becomes of patients who follow it; and how it is told.
 
 A plan is a tree of nodes. A node buys one test; whoever does not stop on the evidence so far goes on to the node that
 belongs to the diagnosis as it now stands. In a fixed order all diagnoses go on to the same node.
@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from multiform._typing import Array, Doubles
 from multiform.diagnosis._judge import Opinion, suffices
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["Course", "Plan", "follow"]
+if TYPE_CHECKING:
+    from multiform.diagnosis._planner import DiagnosisPlanner
 
-Doubles = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+__all__ = ["Acquisitions", "FlowStep", "Plan", "flow_steps", "flow_text", "follow"]
 
 
 @dataclass(frozen=True)
@@ -66,89 +67,207 @@ class Plan:
             node = self.following[node][0]
         return tuple(order)
 
-    def paid_before(self, tariff: Tariff) -> list[float]:
-        """What everybody who comes to a node has paid by then."""
-        paid = [0.0] * len(self)
-        for node, (t, held) in enumerate(zip(self.tests, self.held, strict=True)):
-            for after in set(self.following[node]) - {-1}:
-                paid[after] = paid[node] + tariff.price(t, held)
-        return paid
-
     @property
     def sets(self) -> list[int]:
         """All evidence sets on which somebody may stop."""
         after = (held | 1 << t for held, t in zip(self.held, self.tests, strict=True))
         return list(dict.fromkeys([*self.held, *after]))
 
+    @property
+    def paths(self) -> list[tuple[int, ...]]:
+        """The nodes on the way to each node, itself the last; and at the end no node, for those who need no test."""
+        paths: list[tuple[int, ...]] = [(0,), *[()] * (len(self) - 1), ()] if len(self) else [()]
+        for node, following in enumerate(self.following):
+            for after in set(following) - {-1}:
+                paths[after] = (*paths[node], after)
+        return paths
+
+    def prices(self, tariff: Tariff) -> list[float]:
+        """What each node's test costs there."""
+        return [tariff.price(t, held) for t, held in zip(self.tests, self.held, strict=True)]
+
+    def paid_before(self, tariff: Tariff) -> list[float]:
+        """What everybody who comes to a node has paid by then."""
+        prices = self.prices(tariff)
+        return [float(sum(prices[k] for k in path[:-1])) for path in self.paths[: len(self)]]
+
+    def bills(self, tariff: Tariff) -> Doubles:
+        """What those who stop after each node, and at last those who need no test, have paid for each test.
+
+        The shape is (n_nodes + 1, n_tests), with NaN for a test that was not bought.
+        """
+        prices, bills = self.prices(tariff), np.full((len(self) + 1, len(tariff)), np.nan)
+        for node, path in enumerate(self.paths):
+            for bought in path:
+                bills[node, self.tests[bought]] = prices[bought]
+        return bills
+
+
+def follow(
+    plan: Plan, known: int, opinion: Callable[[int, Any], Opinion], level: float, patients: Array
+) -> tuple[Array, Array, Doubles]:
+    """Send patients (rows, or indices) along the plan; `opinion(set, patients)` is what is thought of some of them.
+
+    Returns the last node that each one came to (-1 for those who need no test), the answer and the chances there.
+    """
+    answer, chances, doubt = (part.copy() for part in opinion(known, patients))
+    node_of = np.full(len(patients), -1)
+    waiting = [(0, np.flatnonzero(~suffices(doubt, level)))] if len(plan) else []
+    while waiting:
+        node, going = waiting.pop()
+        if not len(going):
+            continue
+        held = plan.held[node] | 1 << plan.tests[node]
+        answer[going], chances[going], doubt = opinion(held, patients[going])
+        node_of[going] = node
+        going = going[~suffices(doubt, level)]
+        after = np.array(plan.following[node])[answer[going]]
+        waiting += [(k, going[after == k]) for k in sorted({*plan.following[node]} - {-1})]
+    return node_of, answer, chances
+
 
 @dataclass(frozen=True)
-class Course:
-    """What became of each patient.
+class Acquisitions:
+    """What was bought for whom, one row per patient: what `DiagnosisPlanner.acquire` returns.
 
     Attributes
     ----------
     cost : array, shape (n,)
-    prices : array, shape (n, n_tests)
-        What was paid for each test; NaN for those that were not bought.
-    tests : list of tuple of int
+        The bill.
+    tests : list of tuple of str
         What was bought, in this order.
-    answer : array of int, shape (n,)
-    chances : array, shape (n, m)
-    visited : array of bool, shape (n, n_nodes)
-        The nodes that each one came to.
-    node : array of int, shape (n,)
-        The last of them; -1 for those who needed no test.
-    held : array of int, shape (n,)
-        The evidence set of the answer.
+    answer : array, shape (n,)
+        The diagnosis.
+    chance : array, shape (n,)
+        Calibrated chance that it is right.
+    prices : array, shape (n, n_tests)
+        What was paid for each test, NaN where it was not bought.
+    test_names : tuple of str
+    panel_cost : float
+        What all evidence costs.
     """
 
     cost: Doubles
+    tests: list[tuple[str, ...]]
+    answer: Array
+    chance: Doubles
     prices: Doubles
-    tests: list[tuple[int, ...]]
-    answer: npt.NDArray[np.int64]
-    chances: Doubles
-    visited: npt.NDArray[np.bool_]
-    node: npt.NDArray[np.int64]
-    held: npt.NDArray[np.int64]
+    test_names: tuple[str, ...]
+    panel_cost: float
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    @property
+    def cost_share(self) -> float:
+        """Mean cost as a share of the full panel."""
+        return float(self.cost.mean() / self.panel_cost) if self.panel_cost else 0.0
+
+    def bill(self, patient: int) -> str:
+        """The bill of one patient, line by line."""
+        bought = self.tests[patient]
+        width = max([len(name) for name in (*bought, "sum", "full panel")])
+        lines = [f"{name:<{width}}  {self.prices[patient, self.test_names.index(name)]:>10.2f}" for name in bought]
+        lines.append(f"{'sum':<{width}}  {self.cost[patient]:>10.2f}")
+        lines.append(f"{'full panel':<{width}}  {self.panel_cost:>10.2f}")
+        lines.append(f"diagnosis: {self.answer[patient]}, right with a chance of {self.chance[patient]:.0%}")
+        return "\n".join(lines)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame: cost, n_tests, tests, answer, chance."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("Acquisitions.to_frame needs pandas: run `pip install pandas`.") from error
+        return pd.DataFrame(
+            {
+                "cost": self.cost,
+                "n_tests": [len(bought) for bought in self.tests],
+                "tests": [", ".join(bought) for bought in self.tests],
+                "answer": self.answer,
+                "chance": self.chance,
+            }
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{'patient':>7} {'cost':>10} {'answer':>10} {'chance':>7}  bought"]
+        for i, bought in enumerate(self.tests):
+            lines.append(
+                f"{i:>7} {self.cost[i]:>10.2f} {self.answer[i]!s:>10} {self.chance[i]:>7.0%}  {', '.join(bought)}"
+            )
+        return "\n".join(lines)
 
 
-def follow(
-    plan: Plan,
-    tariff: Tariff,
-    opinion: Callable[[int, Rows], Opinion],
-    level: float,
-    n: int,
-    n_classes: int,
-) -> Course:
-    """Send n patients along the plan; `opinion(set, rows)` is what is thought of those rows on the set."""
-    prices = np.full((n, len(tariff)), np.nan)
-    answer, node_of = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
-    held_of, chances = np.full(n, tariff.known, dtype=np.int64), np.zeros((n, n_classes))
-    tests: list[tuple[int, ...]] = [()] * n
-    visited = np.zeros((n, len(plan)), dtype=bool)
+@dataclass(frozen=True)
+class FlowStep:
+    """One box of the flow chart.
 
-    def look(rows: Rows, held: int, node: int, path: tuple[int, ...]) -> tuple[Rows, npt.NDArray[np.int64]]:
-        """Note the answers on this set; those who go on, and their diagnoses."""
-        found = opinion(held, rows)
-        answer[rows], chances[rows], node_of[rows], held_of[rows] = found.answer, found.chances, node, held
-        for row in rows:
-            tests[row] = path
-        on = ~suffices(found.doubt, level)
-        return rows[on], found.answer[on]
+    Attributes
+    ----------
+    node, parent : int
+        The node of the plan, and the box before it; -1 for the first.
+    diagnoses : tuple of str
+        The diagnoses with which one comes from there; all of them where it makes no difference.
+    test : str
+    price : float
+    came : float
+        Share of the training patients who come here.
+    stopped : tuple of float
+        Shares of the training patients who stop here, by diagnosis.
+    """
 
-    rows, diagnosis = look(np.arange(n), tariff.known, -1, ())
-    waiting = [(0, rows, ())] if len(plan) and len(rows) else []  # type: list[tuple[int, Rows, tuple[int, ...]]]
-    while waiting:
-        node, rows, path = waiting.pop()
-        t, held = plan.tests[node], plan.held[node]
-        prices[rows, t] = tariff.price(t, held)
-        visited[rows, node] = True
-        path = (*path, t)
-        rows, diagnosis = look(rows, held | 1 << t, node, path)
-        for after in sorted(set(plan.following[node])):
-            if after < 0:
-                continue
-            going = rows[np.array(plan.following[node])[diagnosis] == after]
-            if len(going):
-                waiting.append((after, going, path))
-    return Course(np.nansum(prices, axis=1), prices, tests, answer, chances, visited, node_of, held_of)
+    node: int
+    parent: int
+    diagnoses: tuple[str, ...]
+    test: str
+    price: float
+    came: float
+    stopped: tuple[float, ...]
+
+
+def flow_steps(planner: DiagnosisPlanner, least_share: float = 0.0) -> list[FlowStep]:
+    """The boxes that more than `least_share` of the training patients came to, each after the one before it."""
+    plan, tariff = planner.plan_, planner.tariff_
+    names = [str(one) for one in planner.classes_]
+    steps: list[FlowStep] = []
+
+    def visit(node: int, parent: int, diagnoses: tuple[str, ...]) -> None:
+        came, *stopped = planner.traffic_[node]
+        if came <= least_share:
+            return
+        t = plan.tests[node]
+        price = tariff.price(t, plan.held[node])
+        steps.append(FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped)))
+        following = plan.following[node]
+        for after in dict.fromkeys(following):
+            if after >= 0:
+                visit(after, node, tuple(name for name, k in zip(names, following, strict=True) if k == after))
+
+    if len(plan):
+        visit(0, -1, tuple(names))
+    return steps
+
+
+def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
+    """The flow chart in words, a line per test; `multiform.displays.PlanDisplay` draws the same."""
+    names = [str(one) for one in planner.classes_]
+    steps = flow_steps(planner, least_share)
+    depth: dict[int, int] = {-1: 0}
+    lines = [f"{'buy':<28} {'price':>9} {'come here':>10}  stop here, as"]
+    for step in steps:
+        parted = len(step.diagnoses) < len(names)
+        depth[step.node] = depth[step.parent] + parted
+        indent = "  " * depth[step.parent]
+        if parted:
+            lines.append(f"{indent}if {' or '.join(step.diagnoses)} so far:")
+            indent += "  "
+        stops = ", ".join(f"{name} {share:.0%}" for name, share in zip(names, step.stopped, strict=True) if share > 0)
+        lines.append(f"{indent + step.test:<28} {step.price:>9.2f} {step.came:>10.0%}  {stops or '-'}")
+    left = 1 - sum(sum(step.stopped) for step in steps) - planner.stopped_at_once_
+    if left > 0.005:
+        lines.append(f"{left:.0%} of the patients go on to further tests")
+    lines.append(
+        f"expected cost {planner.expected_cost_:.2f}, "
+        f"{planner.expected_cost_ / planner.panel_cost_ if planner.panel_cost_ else 0:.0%} of the full panel"
+    )
+    return "\n".join(lines)

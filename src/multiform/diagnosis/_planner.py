@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
+from multiform._typing import Array, Doubles, Floats
 from multiform.columns import Encoding, columns_of
-from multiform.diagnosis._acquisitions import Acquisitions
-from multiform.diagnosis._evaluation import Evaluation, evaluate
-from multiform.diagnosis._flow import flow_text
-from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, Opinion
-from multiform.diagnosis._level import FrontierPoint, chosen_level, considered, frontier_point
-from multiform.diagnosis._models import EvidenceModels, Records, Settings, default_settings
-from multiform.diagnosis._plan import Course, Plan, follow
-from multiform.diagnosis._policy import Planning
-from multiform.diagnosis._request import checked_betas, feature_names, tariff_and_features
-from multiform.diagnosis._search import EXACT_UP_TO, Certificate
+from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
+from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge
+from multiform.diagnosis._models import EvidenceModels, evidence_estimator
+from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
+from multiform.diagnosis._planning import FrontierPoint, Planning
+from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
-from multiform.diagnosis._tariff import Tariff
-from multiform.diagnosis._trust import SetTrust
+from multiform.diagnosis._state import planner_state, read_planner_state
+from multiform.diagnosis._tariff import Tariff, tariff_and_features
 from multiform.inputs import content_folds
-from multiform.state import (
-    fitted_state,
-    require,
-    require_array,
-    require_classes,
-    require_features,
-    require_names,
-    require_numbers,
-)
 
 __all__ = ["DiagnosisPlanner", "ThetaNotReachedWarning"]
-
-Array = npt.NDArray[Any]
-Doubles = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
 
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
@@ -52,47 +34,8 @@ WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where eac
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
 
 
-FITTED = (  # what a model file holds
-    "classes_",
-    "n_features_in_",
-    "feature_names_in_",
-    "tariff_",
-    "encoding_",
-    "theta_",
-    "full_accuracy_",
-    "level_",
-    "plan_",
-    "certificate_",
-    "frontier_",
-    "order_",
-    "expected_cost_",
-    "panel_cost_",
-    "judge_",
-    "remaining_costs_",
-    "traffic_",
-    "stopped_at_once_",
-)
-
-
 class ThetaNotReachedWarning(UserWarning):
     """No stopping level keeps the accuracy that was asked for; the plan buys everything."""
-
-
-@dataclass(frozen=True)
-class MadePlan:
-    """A plan and all that was learnt to make it."""
-
-    names: list[str]
-    classes: Array
-    target: npt.NDArray[np.int32]
-    encoding: Encoding
-    planning: Planning
-    theta: float
-    full_accuracy: float
-    level: float
-    plan: Plan
-    certificate: Certificate
-    frontier: list[FrontierPoint]
 
 
 class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -171,7 +114,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Mean bill of the training patients under the plan, judged by models that have not seen them.
     panel_cost_ : float
         What all evidence costs.
-    certificate_ : Certificate
+    certificate_ : SearchProof
         Whether the order is proven optimal on the estimate (cost and `error_price`), or the gap.
     frontier_ : list of FrontierPoint
         Cross-fitted cost and loss at every level that was considered.
@@ -294,29 +237,32 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n,)
             The diagnoses.
         """
-        made = self._make(X, y)
-        planning, plan, tariff = made.planning, made.plan, made.planning.tariff
-        course = _unseen_course(planning, plan, made.level)
-        self.classes_ = made.classes
-        self.n_features_in_ = len(made.names)
-        self.feature_names_in_ = np.array(made.names, dtype=object)
-        self.tariff_, self.encoding_ = tariff, made.encoding
-        self.theta_, self.full_accuracy_, self.level_ = made.theta, made.full_accuracy, made.level
-        self.plan_, self.certificate_, self.frontier_ = plan, made.certificate, made.frontier
+        classes, encoding, planning = self._prepare(X, y)
+        theta, frontier, level, plan, proof = self._decide(planning)
+        tariff, judge = planning.tariff, planning.judge
+        # The training patients along the plan, judged by models that have not seen them.
+        node, answer, _ = follow(plan, tariff.known, judge.unseen, level, np.arange(planning.n))
+        cost = np.nansum(plan.bills(tariff), axis=1)[node]
+        kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
+        remaining, traffic = _outlook(planning, plan, node, answer, cost)
+
+        self.classes_ = classes
+        self.feature_names_in_ = np.array([code.name for code in encoding.codes], dtype=object)
+        self.n_features_in_ = len(encoding.codes)
+        self.tariff_, self.encoding_, self.judge_ = tariff, encoding, kept
+        self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
+        self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
-        self.expected_cost_ = float(course.cost.mean())
-        self.panel_cost_ = tariff.panel_cost
-        self.judge_ = planning.judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
-        self.remaining_costs_, self.traffic_ = _outlook(planning, plan, course)
-        self.stopped_at_once_ = float((course.node < 0).mean())
+        self.expected_cost_, self.panel_cost_ = float(cost.mean()), tariff.panel_cost
+        self.remaining_costs_, self.traffic_ = remaining, traffic
+        self.stopped_at_once_ = float((node < 0).mean())
         return self
 
-    def _make(self, X: Any, y: Any) -> MadePlan:
-        """Everything that fit finds out, with all models that it trained on the way."""
+    def _prepare(self, X: Any, y: Any) -> tuple[Array, Encoding, Planning]:
+        """The classes, how features are read, and how plans are made of these patients."""
         tariff, features = tariff_and_features(self.costs, self.groups, self.known, self.requires, self.features)
-        betas = checked_betas(self.beta)
-        names = feature_names(X, features)
-        columns = columns_of(X, names)
+        betas = _checked_betas(self.beta)
+        columns = columns_of(X, _feature_names(X, features))
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(next(iter(columns.values())), y)
@@ -324,60 +270,63 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         target = index.astype(np.int32).ravel()
         if len(classes) < 2:
             raise ValueError(f"DiagnosisPlanner needs patients of at least 2 classes in y; got 1 class, {classes[0]}.")
-        exact = self._is_exact(len(tariff))
+        if self.estimator is not None and not is_classifier(self.estimator):
+            raise ValueError(f"estimator of DiagnosisPlanner must be a classifier; got {self.estimator!r}.")
+        if self.search == "exact" and len(tariff) > EXACT_UP_TO:
+            raise ValueError(
+                f"search='exact' of DiagnosisPlanner needs a model for each evidence set, up to {EXACT_UP_TO} tests; "
+                f"costs names {len(tariff)}. Use search='beam'."
+            )
+        exact = self.search == "exact" or (self.search == "auto" and len(tariff) <= EXACT_BY_DEFAULT)
 
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         encoding = Encoding.learnt(columns, features)
         rows = encoding.encode(columns)
-        n_folds = _auto_folds(len(target)) if self.cv == "auto" else int(self.cv)
+        n = len(target)
+        n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
         folds = content_folds(rows, target, n_folds, np.random.default_rng(seed))
         folds = np.unique(folds, return_inverse=True)[1].astype(np.int64).ravel()
-        records = Records(rows, target, folds, encoding.column_owner, len(classes))
-        _refuse_bare_folds(records)
+        about = rows, target, folds, encoding.column_owner, len(classes)
+        models = EvidenceModels(*about, evidence_estimator(self.estimator, n), betas, seed, self.n_jobs)
+        for mask in models.masks:
+            if len(np.unique(target[mask > 0])) < 2 or mask.all():
+                raise ValueError(
+                    "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
+                    f"got n_samples={n}. Give more patients, or a smaller cv."
+                )
         some = _some_sets(tariff, seed)
-        models = EvidenceModels(records, default_settings(self._estimator(), records, some, betas, seed, self.n_jobs))
-        judge = Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything])
-        width = (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width)
-        limit, price = float(self.time_limit), float(self.error_price)
-        planning = Planning(tariff, judge, self.policy, width, limit, price, thorough=exact)
-        full_accuracy = float((judge.unseen_answer(tariff.everything) == target).mean())
-        theta = full_accuracy if self.theta is None else float(self.theta)
-        frontier, level = self._choose_level(planning, theta, full_accuracy)
-        plan, certificate = planning.plan(level, np.ones(len(y), dtype=bool), exact=exact)
-        return MadePlan(
-            names, classes, target, encoding, planning, theta, full_accuracy, level, plan, certificate, frontier
+        if self.estimator is None:
+            models = models.with_best_noise(some)
+        planning = Planning(
+            tariff,
+            Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything]),
+            policy=self.policy,
+            width=(WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width),
+            time_limit=float(self.time_limit),
+            error_price=float(self.error_price),
+            thorough=exact,
         )
+        return classes, encoding, planning
 
-    def _is_exact(self, n_tests: int) -> bool:
-        if self.search == "exact" and n_tests > EXACT_UP_TO:
-            raise ValueError(
-                f"search='exact' of DiagnosisPlanner needs a model for each evidence set, up to {EXACT_UP_TO} tests; "
-                f"costs names {n_tests}. Use search='beam'."
-            )
-        return self.search == "exact" or (self.search == "auto" and n_tests <= EXACT_BY_DEFAULT)
-
-    def _estimator(self) -> Any:
-        if self.estimator is not None and not is_classifier(self.estimator):
-            raise ValueError(f"estimator of DiagnosisPlanner must be a classifier; got {self.estimator!r}.")
-        return self.estimator
-
-    def _choose_level(
-        self, planning: Planning, theta: float, full_accuracy: float
-    ) -> tuple[list[FrontierPoint], float]:
+    def _decide(self, planning: Planning) -> tuple[float, list[FrontierPoint], float, Plan, SearchProof]:
+        """Theta, the levels that were considered, the level, and the plan at it with what is known of its order."""
+        theta = planning.full_accuracy if self.theta is None else float(self.theta)
         if self.level != "auto":
-            return [frontier_point(planning, float(self.level))], float(self.level)
-        most_loss = full_accuracy - theta + self.tolerance  # accuracy of the plan = full_accuracy - loss
-        frontier = considered(planning, most_loss)
-        point = chosen_level(frontier, most_loss)
-        if point is None:
-            warnings.warn(
-                f"No stopping level of DiagnosisPlanner keeps theta={theta:.3f} within tolerance={self.tolerance:g}; "
-                "the plan buys all evidence. Give more patients, a larger tolerance or a lower theta.",
-                ThetaNotReachedWarning,
-                stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper
-            )
-            return frontier, NOBODY_STOPS
-        return frontier, point.level
+            level = float(self.level)
+            frontier = [planning.frontier_point(level)]
+        else:
+            # The accuracy of the plan is full_accuracy - loss.
+            frontier, point = planning.choose_level(planning.full_accuracy - theta + self.tolerance)
+            level = NOBODY_STOPS if point is None else point.level
+            if point is None:
+                warnings.warn(
+                    f"No stopping level of DiagnosisPlanner keeps theta={theta:.3f} within "
+                    f"tolerance={self.tolerance:g}; the plan buys all evidence. Give more patients, a larger "
+                    "tolerance or a lower theta.",
+                    ThetaNotReachedWarning,
+                    stacklevel=4,  # of the caller of fit, past scikit-learn's wrapper
+                )
+        return theta, frontier, level, *planning.plan(level, exact=planning.thorough)
 
     # --------------------------------------------------------------------------------------------- following it
 
@@ -394,32 +343,33 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         acquisitions : Acquisitions
             A row a patient: `cost`, what was bought in which order, the answer and its chance.
         """
-        course = self._course(X)
-        tests = self.tariff_.tests
+        node, answer, chances = self._followed(X)
+        tests, paths = self.tariff_.tests, self.plan_.paths
+        prices = self.plan_.bills(self.tariff_)[node]
         return Acquisitions(
-            course.cost,
-            [tuple(tests[t] for t in bought) for bought in course.tests],
-            self.classes_[course.answer],
-            np.asarray(course.chances.max(axis=1)),
-            course.prices,
+            np.nansum(prices, axis=1),
+            [tuple(tests[self.plan_.tests[k]] for k in paths[last]) for last in node],
+            self.classes_[answer],
+            np.asarray(chances.max(axis=1)),
+            prices,
             tests,
             self.panel_cost_,
         )
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        answer = self._course(X).answer
+        _, answer, _ = self._followed(X)
         return np.asarray(self.classes_[answer])
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
-        return self._course(X).chances
+        return self._followed(X)[2]
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
         rows = self._encoded(X)
-        opinion = self.judge_.opinion(self.tariff_.everything, rows)
-        return np.asarray(self.classes_[opinion.answer])
+        answer, _, _ = self.judge_.opinion(self.tariff_.everything, rows)
+        return np.asarray(self.classes_[answer])
 
     def flow_chart(self, least_share: float = 0.0) -> str:
         """The plan in words: each test, its price, who comes to it and who stops after it.
@@ -444,7 +394,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         cv: int = 5,
         repeats: int = 1,
-        baselines: Any = "auto",
         frontier: bool = True,
         random_state: int | None = 0,
         n_jobs: int | None = None,
@@ -458,9 +407,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Outer folds. Everything that `fit` decides, the level too, is decided again in each of them.
         repeats : int, default=1
             Times that the folds are drawn anew.
-        baselines : "auto" or sequence of str, default="auto"
-            What to compare with, on the same patients: any of ``multiform.diagnosis.BASELINES``. "auto" is all that
-            need no further package; "pystreed" needs the package of that name.
         frontier : bool, default=True
             Whether every level is followed too.
         random_state : int or None, default=0
@@ -472,9 +418,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         evaluation : Evaluation
         """
-        return evaluate(self, X, y, cv, repeats, baselines, frontier, random_state, n_jobs)
+        evaluation, _ = nested_evaluation(
+            self, X, y, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
+        )
+        return evaluation
 
-    def _encoded(self, X: Any) -> npt.NDArray[np.float32]:
+    def _encoded(self, X: Any) -> Floats:
         check_is_fitted(self, "plan_")
         names = [str(name) for name in self.feature_names_in_]
         if hasattr(X, "columns"):
@@ -487,62 +436,48 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
         return self.encoding_.encode(columns_of(X, names))
 
-    def _course(self, X: Any) -> Course:
+    def _followed(self, X: Any) -> tuple[Array, Array, Doubles]:
+        """Of each patient: the last node of the plan, the answer and the chances there."""
         rows = self._encoded(X)
-
-        def opinion(held: int, patients: Rows) -> Opinion:
-            return self.judge_.opinion(held, rows[patients])
-
-        return follow(self.plan_, self.tariff_, opinion, self.level_, len(rows), len(self.classes_))
+        return follow(self.plan_, self.tariff_.known, self.judge_.opinion, self.level_, rows)
 
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, FITTED)
-        if "plan_" not in state:
-            return {}
-        models = self.judge_.models
-        return state | {
-            **{name: _fields(state[name]) for name in ("plan_", "tariff_", "certificate_")},
-            "frontier_": [_fields(point) for point in self.frontier_],
-            "encoding_": self.encoding_.state(),
-            "judge_": _fields(self.judge_)
-            | {
-                "models": _fields(models) | {"records": _fields(models.records), "settings": _fields(models.settings)},
-                "trusts": [_fields(trust) for trust in self.judge_.trusts],
-            },
-        }
+        return planner_state(self)
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        """Plan, records and the separators of every evidence set are of the same tests and columns."""
-        require_names(state, type(self).__name__, FITTED)
-        m, _ = require_classes(state["classes_"]), require_features(state)
-        trusts, models = [SetTrust(**one) for one in state["judge_"]["trusts"]], state["judge_"]["models"]
-        learnt = {"records": Records(**models["records"]), "settings": Settings(**models["settings"])}
-        built = state | {
-            "plan_": Plan(**state["plan_"]),
-            "tariff_": Tariff(**state["tariff_"]),
-            "certificate_": Certificate(**state["certificate_"]),
-            "frontier_": [FrontierPoint(**point) for point in state["frontier_"]],
-            "encoding_": Encoding.from_state(state["encoding_"]),
-            "judge_": Judge(**state["judge_"] | {"models": EvidenceModels(**models | learnt), "trusts": trusts}),
-        }
-        _check_state(built, m)
-        self.__dict__.update(built)
+        for name, value in read_planner_state(state, self.n_jobs).items():
+            setattr(self, name, value)
 
 
-def _auto_folds(n: int) -> int:
-    return 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
+def _feature_names(X: Any, features: list[list[str]]) -> list[str]:
+    """The columns of X that the plan reads, found by name in a data frame and by place in an array."""
+    named = [name for own in features for name in own]
+    if hasattr(X, "columns"):
+        columns = [str(name) for name in X.columns]
+        unknown = [name for name in named if name not in columns]
+        if unknown:
+            raise ValueError(
+                f"costs of DiagnosisPlanner names {unknown}, which X has no column for; X has {columns}. "
+                "Name the columns of a test in `features`."
+            )
+        return named
+    shape = np.shape(X)
+    if len(shape) != 2 or shape[1] != len(named):
+        raise ValueError(
+            f"X of DiagnosisPlanner, as an array, must have a column for each of the {len(named)} features that "
+            f"costs and features name, in this order; got the shape {shape}. A data frame may have more columns."
+        )
+    return named
 
 
-def _unseen_course(planning: Planning, plan: Plan, level: float) -> Course:
-    """The training patients along the plan, judged by models that have not seen them."""
-
-    def opinion(held: int, rows: Rows) -> Opinion:
-        known = planning.judge.unseen(held)
-        return Opinion(known.answer[rows], known.chances[rows], known.doubt[rows])
-
-    return follow(plan, planning.tariff, opinion, level, planning.n, planning.judge.models.records.n_classes)
+def _checked_betas(beta: Any) -> tuple[float, ...]:
+    """The ladder of betas, ascending."""
+    betas = [beta] if isinstance(beta, Real) else list(beta)
+    if not betas or not all(isinstance(one, Real) and 0 < float(one) < 1 for one in betas):
+        raise ValueError(f"beta of DiagnosisPlanner must hold numbers greater than 0 and less than 1; got {beta!r}.")
+    return tuple(sorted({float(one) for one in betas}))
 
 
 def _some_sets(tariff: Tariff, seed: int) -> list[int]:
@@ -553,74 +488,22 @@ def _some_sets(tariff: Tariff, seed: int) -> list[int]:
     return [int(rng.permutation(bits)[:size].sum()) | tariff.known for size in sizes]
 
 
-def _refuse_bare_folds(records: Records) -> None:
-    for mask in records.masks:
-        if len(np.unique(records.target[mask > 0])) < 2 or mask.all():
-            raise ValueError(
-                "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
-                f"got n_samples={len(records.target)}. Give more patients, or a smaller cv."
-            )
-
-
-def _outlook(planning: Planning, plan: Plan, course: Course) -> tuple[list[list[float]], list[list[float]]]:
+def _outlook(
+    planning: Planning, plan: Plan, last: Array, answer: Array, cost: Doubles
+) -> tuple[list[list[float]], list[list[float]]]:
     """Of each node: what those who came with each diagnosis still paid; and the traffic, as shares of all patients.
 
     The traffic is the share who came, and the shares who stopped there with each diagnosis. What is still paid, where
     nobody came by with a diagnosis, is the mean of all who came by; where nobody came by at all, the price.
     """
-    tariff, n_classes = planning.tariff, planning.judge.models.records.n_classes
+    prices, paid_before = plan.prices(planning.tariff), plan.paid_before(planning.tariff)
     remaining, traffic = [], []
-    for node, paid in enumerate(plan.paid_before(tariff)):
-        came = course.visited[:, node]
+    for node, (price, paid) in enumerate(zip(prices, paid_before, strict=True)):
+        came = np.array([node in path for path in plan.paths])[last]
         diagnosis = planning.judge.unseen_answer(plan.held[node])
-        price = tariff.price(plan.tests[node], plan.held[node])
-        overall = float(course.cost[came].mean()) - paid if came.any() else price
-        groups = [came & (diagnosis == k) for k in range(n_classes)]
-        remaining.append([float(course.cost[one].mean()) - paid if one.any() else overall for one in groups])
-        stopped = [float(((course.node == node) & (course.answer == k)).mean()) for k in range(n_classes)]
+        overall = float(cost[came].mean()) - paid if came.any() else price
+        groups = [came & (diagnosis == k) for k in range(planning.n_classes)]
+        remaining.append([float(cost[one].mean()) - paid if one.any() else overall for one in groups])
+        stopped = [float(((last == node) & (answer == k)).mean()) for k in range(planning.n_classes)]
         traffic.append([float(came.mean()), *stopped])
     return remaining, traffic
-
-
-def _fields(record: Any) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
-
-
-def _check_state(state: dict[str, Any], m: int) -> None:
-    tariff, plan, encoding, judge = (state[name] for name in ("tariff_", "plan_", "encoding_", "judge_"))
-    n_tests = len(tariff.tests)
-    figures = ("theta_", "full_accuracy_", "level_", "expected_cost_", "panel_cost_", "stopped_at_once_")
-    require_numbers([state[name] for name in figures], "a figure of the plan")
-    require(state["level_"] >= 0, "level_ is wrong")
-    require(state["order_"] == [tariff.tests[t] for t in plan.order], "order_ is not that of the plan")
-    for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
-        require(len(state[name]) == len(plan), f"{name} is of another plan")
-        for row in state[name]:
-            require_numbers(row, name)
-            require(len(row) == width, f"{name} is of other classes")
-    require(len(plan.tests) == len(plan.held) == len(plan.following), "the plan has parts of several lengths")
-    for node, (test, after) in enumerate(zip(plan.tests, plan.following, strict=True)):
-        require(0 <= test < n_tests and len(after) == m, "the plan buys a test that there is not")
-        # Nodes lead to later nodes only, so that a walk ends.
-        ends = all(follows == -1 or node < follows < len(plan.tests) for follows in after)
-        require(ends, "the plan goes in circles")
-    n_parts = [len(part) for part in (tariff.prices, tariff.discounted, tariff.groups, tariff.required)]
-    require(n_parts == [n_tests] * 4, "the tariff is wrong")
-    evidence = judge.models
-    records = evidence.records
-    width = sum(code.width for code in encoding.codes)
-    require(np.array_equal(records.column_owner, encoding.column_owner), "columns belong to other tests")
-    n = require_array(records.rows, (None, width), "f", "rows").shape[0]
-    require(records.rows.dtype == np.float32 and records.n_classes == m, "the records are of the wrong type")
-    for name, most in (("target", m), ("fold", n)):
-        whole = require_array(getattr(records, name), (n,), "i", name)
-        require(n > 0 and whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
-    require_array(judge.full, (n, m), "f", "full")
-    require(len(judge.sets) == len(judge.trusts), "the trust of an evidence set is missing")
-    require(len(evidence.sets) == len(evidence.nominal) == len(evidence.altered), "an evidence set has no model")
-    if evidence.settings.estimator is None:
-        for one, nominal, altered in zip(evidence.sets, evidence.nominal, evidence.altered, strict=True):
-            columns = len(records.columns(int(one)))
-            for weights in (nominal, *(altered if altered is not None else ())):
-                found = require_array(weights, (records.n_folds * m, None, columns + 1), "f", "separators")
-                require(found.dtype == np.float32, "separators have the wrong type")

@@ -36,25 +36,24 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["Certificate", "SearchResult", "beam_order", "exact_order", "order_cost", "pack", "popcount", "unpack"]
+__all__ = ["SearchProof", "beam_order", "exact_order", "pack", "popcount", "remaining_price", "unpack"]
 
 Sets = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Stopped = Callable[[Sets], Words]  # who stops on each of these sets: shape (n_sets, n_words)
 Forgone = Callable[[Sets], Floats]  # what each patient gives up by stopping on each of these sets: (n_sets, n_patients)
 
 EXACT_UP_TO = 16  # tests: 65,536 evidence sets
 SLACK = 1e-9  # costs this close, relative to the panel, are equal
 SHARES_AHEAD = (1.0, 0.5, 0.25, 0.1)  # of the remaining panel that the beam expects the living to pay
-AT_ONCE = 8192  # labels whose bound is computed together
+SUMMED_AT_ONCE = 8192  # labels
 
 
 @dataclass(frozen=True)
-class Certificate:
+class SearchProof:
     """What is known about the order that was found, on the estimate.
 
     Attributes
@@ -80,15 +79,7 @@ class Certificate:
         return 0.0 if self.cost == 0 else (self.cost - self.lower_bound) / self.cost
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """An order of tests, until everybody has stopped, and what is known about it."""
-
-    order: tuple[int, ...]
-    certificate: Certificate
-
-
-def pack(patients: npt.NDArray[np.bool_]) -> Words:
+def pack(patients: Bools) -> Words:
     """Booleans along the last axis as bits of 64-bit words, the rest of the last word 0."""
     n = patients.shape[-1]
     padded = np.zeros((*patients.shape[:-1], -(-max(n, 1) // 64) * 64), dtype=bool)
@@ -96,13 +87,13 @@ def pack(patients: npt.NDArray[np.bool_]) -> Words:
     return np.packbits(padded, axis=-1, bitorder="little").view(np.uint64)
 
 
-def unpack(words: Words, n: int) -> npt.NDArray[np.bool_]:
+def unpack(words: Words, n: int) -> Bools:
     """The inverse of `pack`."""
     bits = np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=-1, bitorder="little")
     return np.asarray(bits[..., :n].astype(bool))
 
 
-def popcount(words: Words) -> npt.NDArray[np.int64]:
+def popcount(words: Words) -> Array:
     """How many patients each row holds."""
     if hasattr(np, "bitwise_count"):
         return np.asarray(np.bitwise_count(words).sum(axis=-1), dtype=np.int64)
@@ -110,17 +101,6 @@ def popcount(words: Words) -> npt.NDArray[np.int64]:
 
 
 _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1).astype(np.int64)
-
-
-def order_cost(tariff: Tariff, order: tuple[int, ...], stopped: Stopped, alive: Words, start: int) -> float:
-    """Cost of an order summed over the patients of `alive`, from the set `start` on."""
-    held, total = start, 0.0
-    alive = alive & ~stopped(np.array([start]))[0]
-    for t in order:
-        total += tariff.price(t, held) * int(popcount(alive))
-        held |= 1 << t
-        alive = alive & ~stopped(np.array([held]))[0]
-    return total
 
 
 def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
@@ -140,37 +120,28 @@ def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
     return total
 
 
-# ------------------------------------------------------------------------------------------------------- beam
-
-
 def beam_order(
     tariff: Tariff,
     stopped: Stopped,
+    forgone: Forgone,
     alive: Words,
     start: int,
     width: int,
-    promising: Callable[[Sets], npt.NDArray[np.bool_]] | None = None,
+    promising: Callable[[Sets], Bools] | None = None,
     few: int = 0,
-    forgone: Forgone | None = None,
-) -> SearchResult:
+) -> tuple[tuple[int, ...], SearchProof]:
     """A good order for the patients of `alive`: the `width` most promising labels of each layer go on.
 
     A label is judged by what it would cost if everybody alive went on to pay a given share of what all remaining tests
     cost. No share is right for every label (the whole favours dear tests early, little of it cheap ones), so each of
     several shares has its own part of the beam.
 
-    Parameters
-    ----------
-    promising : callable, optional
-        For sets of shape (L,), which tests to consider next: boolean, shape (L, n_tests).
-    few : int, default=0
-        So many patients are not worth a search: when no more are alive, they take all remaining tests.
-    forgone : callable, optional
-        What those who stop are charged.
+    For sets of shape (L,), `promising` says which tests to consider next, shape (L, n_tests). So many patients as `few`
+    are not worth a search: when no more are alive, they take all remaining tests.
     """
     n = max(1, int(popcount(alive)))
     held = np.array([start], dtype=np.int64)
-    cost, orders = _given_up(forgone, held, alive & stopped(held)), np.empty((1, 0), dtype=np.int64)
+    cost, orders = _summed(forgone, held, alive & stopped(held)), np.empty((1, 0), dtype=np.int8)
     alive = alive & ~stopped(held)
     best_cost, best_order, n_labels = np.inf, (), 1  # type: float, tuple[int, ...], int
     while True:
@@ -185,38 +156,42 @@ def beam_order(
             if cost[first] < best_cost:
                 best_cost, best_order = float(cost[first]), tuple(int(t) for t in orders[first])
         going = ~finished & (cost < best_cost)
-        held, alive, cost, orders, counts = held[going], alive[going], cost[going], orders[going], counts[going]
-        prices = prices[going]
+        held, alive, cost, orders, prices = held[going], alive[going], cost[going], orders[going], prices[going]
         if not len(held):
             break
-        parent, test = np.nonzero(np.isfinite(prices))
-        new_held = held[parent] | np.left_shift(np.int64(1), test)
-        stops = stopped(new_held)
-        new_cost = cost[parent] + prices[parent, test] * counts[parent]
-        new_cost += _given_up(forgone, new_held, alive[parent] & stops)
-        new_alive = alive[parent] & ~stops
+        parent, test, new_held, new_cost, new_alive = _next(prices, held, cost, alive, stopped, forgone)
         n_labels += len(parent)
         ahead = popcount(new_alive) * remaining_price(tariff, new_held)
         kept = np.unique(
             np.concatenate([_best_labels(new_held, new_cost + share * ahead, width) for share in SHARES_AHEAD])
         )
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
-        orders = np.column_stack([orders[parent[kept]], test[kept]])
-    return SearchResult(best_order, Certificate(False, best_cost / n, 0.0, n_labels))
+        orders = np.column_stack([orders[parent[kept]], test[kept].astype(np.int8)])
+    return best_order, SearchProof(False, best_cost / n, 0.0, n_labels)
 
 
-def _given_up(forgone: Forgone | None, held: Sets, leaving: Words) -> Doubles:
-    """What those of each label who stop on its set give up, summed over them."""
+def _next(
+    prices: Doubles, held: Sets, cost: Doubles, alive: Words, stopped: Stopped, forgone: Forgone
+) -> tuple[Indices, Indices, Sets, Doubles, Words]:
+    """Every label after each test that it may buy: its parent and the test; its set, its cost and who is alive."""
+    parent, test = np.nonzero(np.isfinite(prices))
+    after = held[parent] | np.left_shift(np.int64(1), test)
+    stops = stopped(after)
+    paid = cost[parent] + prices[parent, test] * popcount(alive)[parent]
+    return parent, test, after, paid + _summed(forgone, after, alive[parent] & stops), alive[parent] & ~stops
+
+
+def _summed(table: Forgone, held: Sets, patients: Words) -> Doubles:
+    """Of each label, what the table says of its set, summed over its patients."""
     total = np.zeros(len(held))
-    if forgone is not None:
-        for begin in range(0, len(held), AT_ONCE):
-            part = slice(begin, begin + AT_ONCE)
-            table = forgone(held[part])
-            total[part] = np.einsum("li,li->l", table, unpack(leaving[part], table.shape[1]), dtype=np.float64)
+    for begin in range(0, len(held), SUMMED_AT_ONCE):
+        part = slice(begin, begin + SUMMED_AT_ONCE)
+        found = table(held[part])
+        total[part] = np.einsum("li,li->l", found, unpack(patients[part], found.shape[1]), dtype=np.float64)
     return total
 
 
-def _best_labels(held: Sets, judged: Doubles, width: int) -> npt.NDArray[np.intp]:
+def _best_labels(held: Sets, judged: Doubles, width: int) -> Indices:
     """The best-judged label of each set, and of these the best."""
     ranked = np.lexsort((judged, held))
     firsts = ranked[np.append(True, np.diff(held[ranked]) != 0)]
@@ -224,82 +199,54 @@ def _best_labels(held: Sets, judged: Doubles, width: int) -> npt.NDArray[np.intp
     return np.asarray(firsts[np.argsort(judged[firsts], kind="stable")[:share]])
 
 
-# ------------------------------------------------------------------------------------------------------ exact
-
-
 def exact_order(
     tariff: Tariff,
     stopped: Words,
+    forgone: Floats,
     alive: Words,
     start: int,
-    incumbent: SearchResult,
+    incumbent: tuple[tuple[int, ...], float],
     time_limit: float = np.inf,
-    forgone: Floats | None = None,
-) -> SearchResult:
+) -> tuple[tuple[int, ...], SearchProof]:
     """The cheapest order for the patients of `alive`, proven; or the gap that is left at the time limit.
 
-    Parameters
-    ----------
-    stopped : array of uint64, shape (2 ** n_tests, n_words)
-        Who stops on every set.
-    incumbent : SearchResult
-        An order to beat.
-    time_limit : float
-        Seconds.
-    forgone : array, shape (2 ** n_tests, n_patients), optional
-        What those who stop are charged.
+    `stopped` says who stops on every set, shape (2 ** n_tests, n_words), and `forgone` what those who do are charged,
+    shape (2 ** n_tests, n_patients). `incumbent` is an order to beat and what it costs; the time limit is in seconds.
     """
     deadline = time.monotonic() + time_limit
     n = max(1, int(popcount(alive)))
     slack = SLACK * max(tariff.panel_cost, 1e-300) * n
-    charged = None if forgone is None else forgone.__getitem__
-    bounds = _Bounds(tariff, stopped, alive, start, forgone)
-    upper, best = incumbent.certificate.cost * n, incumbent.order
+    one_order, own_orders = _bounds(tariff, stopped, forgone, alive, start)
+    best, upper = incumbent[0], incumbent[1] * n
     held = np.array([start], dtype=np.int64)
-    cost = _given_up(charged, held, alive & stopped[held])
+    cost = _summed(forgone.__getitem__, held, alive & stopped[held])
     alive = alive & ~stopped[held]
-    history: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []  # parent label and test, a layer each
-    n_labels, lower = 1, 0.0
+    orders = np.empty((1, 0), dtype=np.int8)
+    n_labels = 1
     while len(held):
-        counts = popcount(alive)
-        prices = tariff.price_table(held)
-        parent, test = np.nonzero(np.isfinite(prices))
-        new_held = held[parent] | np.left_shift(np.int64(1), test)
-        new_cost = cost[parent] + prices[parent, test] * counts[parent]
-        new_cost += _given_up(charged, new_held, alive[parent] & stopped[new_held])
-        new_alive = alive[parent] & ~stopped[new_held]
+        parent, test, new_held, new_cost, new_alive = _next(
+            tariff.price_table(held), held, cost, alive, stopped.__getitem__, forgone.__getitem__
+        )
         n_labels += len(parent)
         done = popcount(new_alive) == 0
         if done.any():
             first = np.flatnonzero(done)[np.argmin(new_cost[done])]
             if new_cost[first] < upper - slack:
-                upper, best = float(new_cost[first]), _trace(history, parent[first], int(test[first]))
-        bound = new_cost + bounds.one_order[new_held]
+                upper, best = float(new_cost[first]), (*orders[parent[first]].tolist(), int(test[first]))
+        bound = new_cost + one_order[new_held]
         kept = np.flatnonzero(~done & (bound < upper - slack))
         if time.monotonic() > deadline:  # every open label is still to be paid for
-            open_bounds = np.append(bound[kept], upper)
-            lower = float(open_bounds.min())
-            return SearchResult(best, Certificate(lower >= upper - slack, upper / n, lower / n, n_labels))
+            lower = float(np.append(bound[kept], upper).min())
+            return best, SearchProof(lower >= upper - slack, upper / n, lower / n, n_labels)
         kept = kept[_undominated(new_held[kept], new_cost[kept], new_alive[kept])]
-        bound = new_cost[kept] + bounds.own_orders(new_held[kept], new_alive[kept])
-        kept = kept[bound < upper - slack]
-        history.append((parent[kept], test[kept]))
+        ahead = _summed(own_orders.__getitem__, new_held[kept], new_alive[kept])
+        kept = kept[new_cost[kept] + np.maximum(ahead, one_order[new_held[kept]]) < upper - slack]
         held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
-    return SearchResult(best, Certificate(True, upper / n, upper / n, n_labels))
+        orders = np.column_stack([orders[parent[kept]], test[kept].astype(np.int8)])
+    return best, SearchProof(True, upper / n, upper / n, n_labels)
 
 
-def _trace(
-    history: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]], label: np.intp, last: int
-) -> tuple[int, ...]:
-    """The order that led to a label of the last layer, and one test more."""
-    order = [last]
-    for parents, tests in reversed(history):
-        order.append(int(tests[label]))
-        label = parents[label]
-    return tuple(reversed(order))
-
-
-def _undominated(held: Sets, cost: Doubles, alive: Words) -> npt.NDArray[np.intp]:
+def _undominated(held: Sets, cost: Doubles, alive: Words) -> Indices:
     """The labels that no other one at the same set dominates; of equal ones, the first."""
     ranked = np.lexsort((popcount(alive), cost, held))
     edges = np.append(np.flatnonzero(np.diff(held[ranked], prepend=held[ranked[:1]] - 1)), len(ranked))
@@ -312,7 +259,7 @@ def _undominated(held: Sets, cost: Doubles, alive: Words) -> npt.NDArray[np.intp
     return np.concatenate(kept) if kept else ranked
 
 
-def _front(group: npt.NDArray[np.intp], alive: Words) -> npt.NDArray[np.intp]:
+def _front(group: Indices, alive: Words) -> Indices:
     """Labels of one set in order of cost: each is kept unless an earlier kept one leaves no other patient alive."""
     open_, front = np.arange(len(group)), []
     while len(open_):
@@ -323,47 +270,34 @@ def _front(group: npt.NDArray[np.intp], alive: Words) -> npt.NDArray[np.intp]:
     return group[front]
 
 
-class _Bounds:
-    """Lower bounds on what the patients alive at a set must still pay."""
-
-    def __init__(self, tariff: Tariff, stopped: Words, alive: Words, start: int, forgone: Floats | None) -> None:
-        n_tests, n_patients = len(tariff), 64 * stopped.shape[1]
-        sets = np.arange(1 << n_tests, dtype=np.int64)
-        prices = tariff.price_table(sets)
-        size = popcount(sets.astype(np.uint64)[:, None])
-        self._n = n_patients
-        self.own = np.zeros((len(sets), n_patients), dtype=np.float32)
-        never = ~stopped & alive  # N(S): alive whatever the order, among the supersets of the start
-        for layer in range(n_tests + 1):
-            at = sets[(size == layer) & (sets & start == start)]
-            for t in range(n_tests):
-                before = at[(at >> t & 1 != 0) & ((at ^ (1 << t)) & start == start)]
-                never[before] &= never[before ^ (1 << t)]
-        counts = popcount(never)
-        self.one_order = np.zeros(len(sets))
-        for layer in reversed(range(n_tests)):
-            at = sets[size == layer]
-            stops = unpack(stopped[at], n_patients)
-            cheapest = np.full((len(at), n_patients), np.inf, dtype=np.float32)
-            together = np.full(len(at), np.inf)
-            for t in range(n_tests):
-                open_ = np.flatnonzero(np.isfinite(prices[at, t]))
-                after = at[open_] | (1 << t)
-                price = prices[at[open_], t]
-                # float32, rounded down: a bound must stay one
-                own = (price[:, None] + self.own[after]).astype(np.float32) * np.float32(1 - 1e-6)
-                cheapest[open_] = np.minimum(cheapest[open_], own)
-                together[open_] = np.minimum(together[open_], price * counts[at[open_]] + self.one_order[after])
-            given_up = np.zeros(stops.shape, dtype=np.float32)  # at the end of the last word there is nobody
-            if forgone is not None:
-                given_up[:, : forgone.shape[1]] = forgone[at]
-            self.own[at] = np.where(stops, given_up, cheapest)
-            self.one_order[at] = np.where(np.isfinite(together), together, 0)
-
-    def own_orders(self, held: Sets, alive: Words) -> Doubles:
-        """The larger of both bounds for each label."""
-        total = np.empty(len(held))
-        for begin in range(0, len(held), AT_ONCE):
-            part = slice(begin, begin + AT_ONCE)
-            total[part] = np.einsum("li,li->l", self.own[held[part]], unpack(alive[part], self._n))
-        return np.maximum(total, self.one_order[held])
+def _bounds(tariff: Tariff, stopped: Words, forgone: Floats, alive: Words, start: int) -> tuple[Doubles, Floats]:
+    """On what those alive at each set must still pay: together, g(S), and each patient, h_i(S)."""
+    n_tests, n_patients = len(tariff), 64 * stopped.shape[1]  # at the end of the last word there is nobody
+    sets = np.arange(1 << n_tests, dtype=np.int64)
+    prices = tariff.price_table(sets)
+    size = popcount(sets.astype(np.uint64)[:, None])
+    never = ~stopped & alive  # N(S): alive whatever the order, among the supersets of the start
+    for layer in range(n_tests + 1):
+        at = sets[(size == layer) & (sets & start == start)]
+        for t in range(n_tests):
+            before = at[(at >> t & 1 != 0) & ((at ^ (1 << t)) & start == start)]
+            never[before] &= never[before ^ (1 << t)]
+    counts = popcount(never)
+    one_order, own_orders = np.zeros(len(sets)), np.zeros((len(sets), n_patients), dtype=np.float32)
+    for layer in reversed(range(n_tests)):
+        at = sets[size == layer]
+        cheapest = np.full((len(at), n_patients), np.inf, dtype=np.float32)
+        together = np.full(len(at), np.inf)
+        for t in range(n_tests):
+            open_ = np.flatnonzero(np.isfinite(prices[at, t]))
+            after = at[open_] | (1 << t)
+            price = prices[at[open_], t]
+            # float32, rounded down: a bound must stay one
+            own = (price[:, None] + own_orders[after]).astype(np.float32) * np.float32(1 - 1e-6)
+            cheapest[open_] = np.minimum(cheapest[open_], own)
+            together[open_] = np.minimum(together[open_], price * counts[at[open_]] + one_order[after])
+        given_up = np.zeros(cheapest.shape, dtype=np.float32)
+        given_up[:, : forgone.shape[1]] = forgone[at]
+        own_orders[at] = np.where(unpack(stopped[at], n_patients), given_up, cheapest)
+        one_order[at] = np.where(np.isfinite(together), together, 0)
+    return one_order, own_orders

@@ -1,7 +1,7 @@
 """At the bedside: one patient, one finding after the other.
 
 A session is the list of what happened: a test was done, or cannot be done. Everything else follows from it, so going
-back is dropping the last entry, and a session written as JSON goes on where it was.
+back is living through all entries but the last, and a session written as JSON goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multiform.diagnosis._judge import Opinion, suffices
+from multiform._typing import Floats
+from multiform.diagnosis._judge import suffices
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
 
 __all__ = ["DiagnosisSession", "NextEvidence"]
 
-FORMAT = 1
-BETA, GAMMA = 0.05, 20.0  # of the loyalty type that is shown
+SESSION_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,6 @@ class NextEvidence:
     cost: float
     features: tuple[str, ...]
     why: str
-
-
-@dataclass(frozen=True)
-class _State:
-    """Where a session stands after each event."""
-
-    held: int
-    unavailable: int
-    values: dict[str, Any]
-    spent: float
-    node: int
-    opinion: Opinion
-    finished: bool
 
 
 class DiagnosisSession:
@@ -81,79 +68,90 @@ class DiagnosisSession:
     def __init__(self, planner: DiagnosisPlanner) -> None:
         self._planner = planner
         self._events: list[dict[str, Any]] = []
-        start = _State(0, 0, {}, 0.0, 0 if planner.plan_.tests else -1, self._opinion(0, {}), False)
-        self._states = [self._settled(start)]
+        self._start()
+
+    def _start(self) -> None:
+        """Nothing is known yet."""
+        self._held = self._unavailable = 0  # sets of tests
+        self._values: dict[str, Any] = {}
+        self._spent = 0.0
+        self._node = 0 if self._planner.plan_.tests else -1
+        self._opinion = self._planner.judge_.opinion(0, self._row({}))
+        self._finished = False
+        self._go_on()
 
     # ------------------------------------------------------------------------------------------ what is known
 
     @property
+    def _answer(self) -> int:
+        return int(self._opinion[0][0])
+
+    @property
     def diagnosis(self) -> Any:
         """The answer on the evidence so far."""
-        return self._planner.classes_[self._state.opinion.answer[0]]
+        return self._planner.classes_[self._answer]
 
     @property
     def chance(self) -> float:
         """Calibrated chance that it is right."""
-        return float(self._state.opinion.chance[0])
+        return float(self._opinion[1][0].max())
 
     @property
     def chances(self) -> dict[Any, float]:
         """Calibrated chance of every diagnosis."""
-        return dict(zip(self._planner.classes_.tolist(), self._state.opinion.chances[0].tolist(), strict=True))
+        return dict(zip(self._planner.classes_.tolist(), self._opinion[1][0].tolist(), strict=True))
 
     @property
     def loyalty(self) -> str:
         """The loyalty type on the evidence so far: strong, normal or weak (Definition 6)."""
-        models = self._planner.judge_.models
-        return str(models.loyalty(self._state.held, self._row(self._state.values), BETA, GAMMA)[0])
+        return str(self._planner.judge_.models.loyalty(self._held, self._row(self._values))[0])
 
     @property
     def finished(self) -> bool:
         """Whether the evidence suffices, or none is left."""
-        return self._state.finished
+        return self._finished
 
     @property
     def spent(self) -> float:
         """The bill so far."""
-        return self._state.spent
+        return self._spent
 
     @property
     def expected_remaining_cost(self) -> float:
         """What patients who came to this point of the plan, with this diagnosis, still paid on average."""
-        if self.finished or self._state.node < 0:
+        if self._finished or self._node < 0:
             return 0.0
-        return self._planner.remaining_costs_[self._state.node][int(self._state.opinion.answer[0])]
+        return self._planner.remaining_costs_[self._node][self._answer]
 
     @property
     def observed(self) -> dict[str, Any]:
         """The findings so far, by feature."""
-        return dict(self._state.values)
+        return dict(self._values)
 
     @property
     def unavailable_tests(self) -> list[str]:
         """The tests that cannot be done."""
-        return self._planner.tariff_.names(self._state.unavailable)
+        return self._planner.tariff_.names(self._unavailable)
 
     @property
     def next_evidence(self) -> NextEvidence | None:
         """The test to do next, its cost and why; None when the session is finished."""
-        state, planner = self._state, self._planner
-        if state.finished:
+        if self._finished:
             return None
-        tariff = planner.tariff_
-        waiting = tariff.known & ~state.held & ~state.unavailable
+        planner, tariff = self._planner, self._planner.tariff_
+        waiting = tariff.known & ~self._held & ~self._unavailable
         if waiting:
             t = (waiting & -waiting).bit_length() - 1
             why = "it is known at the start, for nothing"
         else:
-            t = planner.plan_.tests[state.node]
-            came, *stopped = planner.traffic_[state.node]
+            t = planner.plan_.tests[self._node]
+            came, *stopped = planner.traffic_[self._node]
             share = sum(stopped) / came if came else 0.0
             why = (
                 f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%}); "
                 f"of the patients at this point, {share:.0%} need no other test after it"
             )
-        return NextEvidence(tariff.tests[t], self._price(t, state.held), tuple(planner.encoding_.features(t)), why)
+        return NextEvidence(tariff.tests[t], self._price(t), tuple(planner.encoding_.features(t)), why)
 
     # ----------------------------------------------------------------------------------------- what happens
 
@@ -169,43 +167,41 @@ class DiagnosisSession:
             that it leaves out are None.
         """
         t = self._test(name)
-        values = self._values(t, value)
-        self._states.append(self._settled(self._after(t, values)))
-        self._events.append({"observe": name, "values": values})
+        self._happened({"observe": name, "values": self._read(t, value)})
         return self
 
     def not_available(self, name: str) -> DiagnosisSession:
         """A test cannot be done; the plan goes on without it."""
-        t = self._test(name)
-        state = self._state
-        barred = state.unavailable | 1 << t
-        changed = _State(state.held, barred, state.values, state.spent, state.node, state.opinion, state.finished)
-        self._states.append(self._settled(changed))
-        self._events.append({"not_available": name})
+        self._test(name)
+        self._happened({"not_available": name})
         return self
 
     def undo(self) -> DiagnosisSession:
         """Take the last event back."""
         if not self._events:
             raise ValueError("DiagnosisSession.undo: nothing has happened yet that could be taken back.")
-        self._events.pop()
-        self._states.pop()
+        before, self._events = self._events[:-1], []
+        self._start()
+        for event in before:
+            self._happened(event)
         return self
 
     def to_json(self) -> str:
         """What happened so far, to go on later with `from_json`."""
-        return json.dumps({"format": FORMAT, "tests": list(self._planner.tariff_.tests), "events": self._events})
+        tests = list(self._planner.tariff_.tests)
+        return json.dumps({"format": SESSION_FORMAT, "tests": tests, "events": self._events})
 
     @classmethod
     def from_json(cls, planner: DiagnosisPlanner, text: str) -> DiagnosisSession:
         """A session of this plan, brought to where `to_json` was called."""
+        unreadable = "DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote."
         try:
             written = json.loads(text)
             layout, tests, events = written["format"], written["tests"], written["events"]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError("DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote.") from error
-        if layout != FORMAT:
-            raise ValueError(f"DiagnosisSession.from_json reads format {FORMAT}; got {layout!r}.")
+            raise ValueError(unreadable) from error
+        if layout != SESSION_FORMAT:
+            raise ValueError(f"DiagnosisSession.from_json reads format {SESSION_FORMAT}; got {layout!r}.")
         if tests != list(planner.tariff_.tests):
             raise ValueError(
                 f"DiagnosisSession.from_json: the session is of a plan with the tests {tests}, and this plan has "
@@ -219,7 +215,7 @@ class DiagnosisSession:
                 else:
                     session.not_available(event["not_available"])
         except (KeyError, TypeError) as error:
-            raise ValueError("DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote.") from error
+            raise ValueError(unreadable) from error
         return session
 
     def __str__(self) -> str:
@@ -233,22 +229,19 @@ class DiagnosisSession:
 
     # ------------------------------------------------------------------------------------------------ inside
 
-    @property
-    def _state(self) -> _State:
-        return self._states[-1]
-
     def _test(self, name: str) -> int:
-        tariff, state = self._planner.tariff_, self._state
-        if name not in tariff.tests:
-            raise ValueError(f"DiagnosisSession: no test is named {name!r}; the tests are {list(tariff.tests)}.")
-        t = tariff.tests.index(name)
-        if state.held >> t & 1:
+        """The index of a test that may be observed."""
+        tests = self._planner.tariff_.tests
+        if name not in tests:
+            raise ValueError(f"DiagnosisSession: no test is named {name!r}; the tests are {list(tests)}.")
+        t = tests.index(name)
+        if self._held >> t & 1:
             raise ValueError(f"DiagnosisSession: {name!r} has been observed already; take it back with undo().")
-        if state.unavailable >> t & 1:
+        if self._unavailable >> t & 1:
             raise ValueError(f"DiagnosisSession: {name!r} was said to be not available; take that back with undo().")
         return t
 
-    def _values(self, t: int, value: Any) -> dict[str, Any]:
+    def _read(self, t: int, value: Any) -> dict[str, Any]:
         features = self._planner.encoding_.features(t)
         name = self._planner.tariff_.tests[t]
         if not isinstance(value, Mapping):
@@ -263,42 +256,43 @@ class DiagnosisSession:
             raise ValueError(f"DiagnosisSession.observe: {name!r} yields {features}; got a value for {unknown}.")
         return {feature: _plain(value.get(feature)) for feature in features}
 
-    def _after(self, t: int, values: dict[str, Any]) -> _State:
-        state = self._state
-        held = state.held | 1 << t
-        known = {**state.values, **values}
-        spent = state.spent + self._price(t, state.held)
-        return _State(held, state.unavailable, known, spent, state.node, self._opinion(held, known), state.finished)
+    def _happened(self, event: dict[str, Any]) -> None:
+        """Note an event; what the plan refuses to read changes nothing."""
+        tests = self._planner.tariff_.tests
+        if "observe" in event:
+            t = tests.index(event["observe"])
+            values = {**self._values, **event["values"]}
+            opinion = self._planner.judge_.opinion(self._held | 1 << t, self._row(values))
+            self._spent += self._price(t)
+            self._held, self._values, self._opinion = self._held | 1 << t, values, opinion
+        else:
+            self._unavailable |= 1 << tests.index(event["not_available"])
+        self._events.append(event)
+        self._go_on()
 
-    def _price(self, t: int, held: int) -> float:
-        tariff = self._planner.tariff_
-        return 0.0 if tariff.known >> t & 1 else tariff.price(t, held)
-
-    def _settled(self, state: _State) -> _State:
+    def _go_on(self) -> None:
         """Go on in the plan past what was done already or cannot be done, and see whether the evidence suffices."""
-        planner = self._planner
-        plan, tariff = planner.plan_, planner.tariff_
-        gone = state.held | state.unavailable
-        barred = state.unavailable
+        plan, tariff = self._planner.plan_, self._planner.tariff_
+        barred = self._unavailable
         while True:  # what needs a test that cannot be done cannot be done either
-            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~state.held)
+            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~self._held)
             if more == barred:
                 break
             barred = more
-        node = state.node
-        while node >= 0 and (state.held | barred) >> plan.tests[node] & 1:
-            node = plan.following[node][int(state.opinion.answer[0])]
-        asked = not tariff.known & ~gone  # what is known at the start comes first
-        enough = asked and bool(suffices(state.opinion.doubt, planner.level_)[0])
-        finished = state.finished or enough or (asked and node < 0)
-        return _State(state.held, state.unavailable, state.values, state.spent, node, state.opinion, finished)
+        while self._node >= 0 and (self._held | barred) >> plan.tests[self._node] & 1:
+            self._node = plan.following[self._node][self._answer]
+        asked = not tariff.known & ~(self._held | self._unavailable)  # what is known at the start comes first
+        enough = bool(suffices(self._opinion[2], self._planner.level_)[0])
+        self._finished = self._finished or (asked and (enough or self._node < 0))
 
-    def _row(self, values: dict[str, Any]) -> Any:
+    def _price(self, t: int) -> float:
+        """What a test costs now."""
+        tariff = self._planner.tariff_
+        return 0.0 if tariff.known >> t & 1 else tariff.price(t, self._held)
+
+    def _row(self, values: dict[str, Any]) -> Floats:
         encoding = self._planner.encoding_
         return encoding.encode({code.name: np.array([values.get(code.name)], dtype=object) for code in encoding.codes})
-
-    def _opinion(self, held: int, values: dict[str, Any]) -> Opinion:
-        return self._planner.judge_.opinion(held, self._row(values))
 
 
 def _plain(value: Any) -> Any:

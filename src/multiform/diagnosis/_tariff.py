@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["Tariff", "names_of", "read_costs"]
+from multiform._typing import Array, Doubles
+
+__all__ = ["Tariff", "read_costs", "tariff_and_features"]
 
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
 
@@ -99,28 +100,14 @@ class Tariff:
                         f"groups[{group!r}][{test!r}] of DiagnosisPlanner is a discounted price and must not exceed "
                         f"the full one, {prices[t]:g}; got {discounted[t]:g}."
                     )
-        return cls(
-            tests,
-            prices,
-            tuple(discounted),
-            tuple(member_of),
-            _required(tests, requires or {}),
-            _mask(tests, names_of(known, "known"), "known"),
-        ).checked()
-
-    def checked(self) -> Tariff:
-        """Refuse precedence that nobody can follow: every test must be reachable from what is known."""
-        held, grew = self.known, True
-        while grew:
-            reachable = [t for t in range(len(self)) if not held >> t & 1 and not self.required[t] & ~held]
-            held, grew = held | sum(1 << t for t in reachable), bool(reachable)
-        if held != self.everything:
-            stuck = [self.tests[t] for t in range(len(self)) if not held >> t & 1]
-            raise ValueError(
-                f"requires of DiagnosisPlanner cannot be followed: {stuck} wait for each other; "
-                "leave out one of the rules that close the circle."
-            )
-        return self
+        required = [0] * len(tests)
+        for test, before in (requires or {}).items():
+            t, where = _position(tests, test, "requires"), f"requires[{test!r}]"
+            required[t] = _mask(tests, before, where)
+            if required[t] >> t & 1:
+                raise ValueError(f"{where} of DiagnosisPlanner names the test itself; it cannot precede itself.")
+        known_tests = _mask(tests, known, "known")
+        return cls(tests, prices, tuple(discounted), tuple(member_of), tuple(required), known_tests).checked()
 
     def __len__(self) -> int:
         return len(self.tests)
@@ -133,12 +120,11 @@ class Tariff:
     @cached_property
     def group_masks(self) -> tuple[int, ...]:
         """For each test, the tests whose purchase lowers its price; what was known has been bought by nobody."""
-        return tuple(
-            0
-            if group is None
-            else sum(1 << u for u, other in enumerate(self.groups) if other == group and u != t) & ~self.known
-            for t, group in enumerate(self.groups)
-        )
+        masks = {
+            group: sum(1 << t for t, own in enumerate(self.groups) if own == group) & ~self.known
+            for group in self.groups
+        }
+        return tuple(0 if own is None else masks[own] & ~(1 << t) for t, own in enumerate(self.groups))
 
     def price(self, test: int, held: int) -> float:
         """Of the next test, when the set `held` has been bought."""
@@ -167,10 +153,20 @@ class Tariff:
         """All tests, each as soon as it is allowed, in the order of the costs: the full panel as it is billed."""
         held, order = self.known, []
         while held != self.everything:
-            t = self.next_tests(held)[0]
-            order.append(t)
-            held |= 1 << t
+            following = self.next_tests(held)
+            if not following:
+                raise ValueError(
+                    f"requires of DiagnosisPlanner cannot be followed: {self.names(self.everything & ~held)} wait for "
+                    "each other; leave out one of the rules that close the circle."
+                )
+            order.append(following[0])
+            held |= 1 << following[0]
         return tuple(order)
+
+    def checked(self) -> Tariff:
+        """Refuse precedence that nobody can follow: every test must be reachable from what is known."""
+        _ = self.panel_order
+        return self
 
     @property
     def panel_cost(self) -> float:
@@ -185,7 +181,7 @@ class Tariff:
         """The names of a set."""
         return [name for t, name in enumerate(self.tests) if tests >> t & 1]
 
-    def price_table(self, sets: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def price_table(self, sets: Array) -> Doubles:
         """price(t | S) for many sets at once, infinite for what may not be bought: shape (len(sets), n_tests)."""
         table = np.empty((len(sets), len(self)))
         for t in range(len(self)):
@@ -234,6 +230,26 @@ def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, 
     return prices, shared if groups is None else groups
 
 
+def tariff_and_features(
+    costs: Any, groups: Any, known: Any, requires: Any, features: Any
+) -> tuple[Tariff, list[list[str]]]:
+    """The tariff, and the features that each of its tests yields."""
+    prices, groups = read_costs(costs, groups)
+    tariff = Tariff.of(prices, groups, known, requires)
+    given = features or {}
+    for test in given:
+        _position(tariff.tests, test, "features")
+    yields = [[str(name) for name in _names(given.get(test, test), f"features[{test!r}]")] for test in tariff.tests]
+    for test, own in zip(tariff.tests, yields, strict=True):
+        if not own:
+            raise ValueError(f"features[{test!r}] of DiagnosisPlanner is empty; name the columns of the test.")
+    named = [name for own in yields for name in own]
+    twice = sorted({name for name in named if named.count(name) > 1})
+    if twice:
+        raise ValueError(f"features of DiagnosisPlanner: {twice} belong to two tests; each to one only.")
+    return tariff, yields
+
+
 def _read_table(path: str | Path) -> tuple[list[str], list[dict[str, Any]]]:
     """Columns and rows of a CSV file, as a spreadsheet writes it; lines that begin with # are comments."""
     try:
@@ -251,7 +267,7 @@ def _read_table(path: str | Path) -> tuple[list[str], list[dict[str, Any]]]:
     return columns, list(reader)
 
 
-def names_of(names: Any, where: str) -> list[str]:
+def _names(names: Any, where: str) -> list[str]:
     """One name or several."""
     if isinstance(names, str):
         return [names]
@@ -276,18 +292,6 @@ def _position(tests: Sequence[str], test: Any, where: str) -> int:
     return tests.index(test)
 
 
-def _mask(tests: Sequence[str], names: Iterable[str], where: str) -> int:
-    mask = 0
-    for name in names:
-        mask |= 1 << _position(tests, name, where)
-    return mask
-
-
-def _required(tests: Sequence[str], requires: Mapping[str, Any]) -> tuple[int, ...]:
-    required = [0] * len(tests)
-    for test, before in requires.items():
-        t = _position(tests, test, "requires")
-        required[t] = _mask(tests, names_of(before, f"requires[{test!r}]"), f"requires[{test!r}]")
-        if required[t] >> t & 1:
-            raise ValueError(f"requires[{test!r}] of DiagnosisPlanner names the test itself; it cannot precede itself.")
-    return tuple(required)
+def _mask(tests: Sequence[str], names: Any, where: str) -> int:
+    """The set of one test or several."""
+    return sum({1 << _position(tests, name, where) for name in _names(names, where)})

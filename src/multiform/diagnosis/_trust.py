@@ -1,6 +1,6 @@
 """How far an answer on an evidence set can be trusted, and what going on could still correct.
 
-These numbers belong to an evidence set S, all estimated on unseen scores:
+The *trust* of an evidence set S is a row of numbers, all estimated on unseen scores:
 
 - the sharpness a_S. With the scores s the chances of the classes are ``softmax(a_S s)``. Each set has its own, drawn
   towards what all sets have in common, so that a few hundred patients are enough.
@@ -24,19 +24,15 @@ An unsure answer that no further evidence would change has a small regret, and g
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 from scipy.special import softmax
 
-__all__ = ["SetTrust", "expected_regret", "fit_correction", "fit_sharpness", "fit_trust"]
+from multiform._typing import Array, Doubles, Floats, Indices, Ints
 
-Doubles = npt.NDArray[np.float64]
-Floats = npt.NDArray[np.float32]
+__all__ = ["calibrated", "expected_regret", "fit_correction", "fit_sharpness", "fit_trust", "regret"]
 
-PULL = 10.0  # how strongly a set's log sharpness is drawn to the common one
-MOST = 5.0  # the log sharpness stays within -5 and 5
+PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
+MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
 SUREST = 12.0  # the largest log odds
 PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
 PIVOT, LEAST_REGRET = 0.01, 1e-6  # r0: a level that plans choose; smaller regrets than the second are not told apart
@@ -45,25 +41,20 @@ NODES, NODE_WEIGHTS = (part * 3 for part in np.polynomial.legendre.leggauss(16))
 NODES = NODES + 3
 
 
-@dataclass(frozen=True)
-class SetTrust:
-    """What is known of one evidence set: sharpness, slope and spread, stretch, and a shift for every answer."""
+def calibrated(sharpness: float, scores: Floats) -> Doubles:
+    """Calibrated chances of the classes: shape (n, m)."""
+    return np.asarray(softmax(sharpness * scores.astype(np.float64), axis=1))
 
-    sharpness: float
-    slope: float
-    spread: float
-    stretch: float
-    shifts: tuple[float, ...]
 
-    def chances(self, scores: Floats) -> Doubles:
-        """Calibrated chances of the classes: shape (n, m)."""
-        return np.asarray(softmax(self.sharpness * scores.astype(np.float64), axis=1))
+def regret(trust: Doubles, chances: Doubles) -> Doubles:
+    """The accuracy that one expects to forgo by stopping on a set with this trust: shape (n,).
 
-    def regret(self, chances: Doubles) -> Doubles:
-        """The accuracy that one expects to forgo by stopping here: shape (n,)."""
-        normal = expected_regret(log_odds(chances.max(axis=1)), self.slope, self.spread)
-        shift = np.array(self.shifts)[chances.argmax(axis=1)]
-        return np.asarray(np.exp(_corrected(_log_regret(normal), self.stretch, shift)))
+    ``log(r0 (r / r0)^v exp(u))``, at most 0, is its logarithm.
+    """
+    _, slope, spread, stretch, *shifts = trust
+    log_r = _log_regret(expected_regret(log_odds(chances.max(axis=1)), slope, spread))
+    shift = np.array(shifts)[chances.argmax(axis=1)]
+    return np.asarray(np.exp(np.minimum(np.log(PIVOT) + stretch * (log_r - np.log(PIVOT)) + shift, 0.0)))
 
 
 def log_odds(chance: Doubles) -> Doubles:
@@ -86,17 +77,11 @@ def expected_regret(sureness: Doubles, slope: float, spread: float) -> Doubles:
     return np.asarray(np.exp(-((NODES + slope * sureness[..., None] / spread) ** 2) / 2) @ gain)
 
 
-def fit_sharpness(scores: Floats, target: npt.NDArray[np.int32], common: float, pull: float) -> Doubles:
+def fit_sharpness(scores: Array, target: Ints, common: float, pull: float) -> Doubles:
     """The log sharpness of several sets at once, by Newton's method on the penalised log loss.
 
-    Parameters
-    ----------
-    scores : array, shape (n_sets, n, m)
-    target : array of int, shape (n,)
-    common : float
-        The log sharpness that all are drawn to.
-    pull : float
-        ``pull / 2 (log a - common)^2`` is added to the log loss, summed over patients.
+    The scores have the shape (n_sets, n, m); ``pull / 2 (log a - common)^2`` is added to the log loss, summed over
+    patients.
     """
     values = scores.astype(np.float64)
     values -= values.max(axis=2, keepdims=True)  # so that no exponential overflows
@@ -113,19 +98,16 @@ def fit_sharpness(scores: Floats, target: npt.NDArray[np.int32], common: float, 
         # The loss is convex in a, not in log a: the absolute value keeps the step a descent.
         second = a[:, 0] ** 2 * variance + pull + np.abs(slope)
         step = np.clip((slope + pull * (log_a - common)) / np.maximum(second, 1e-12), -1, 1)
-        log_a = np.clip(log_a - step, -MOST, MOST)
+        log_a = np.clip(log_a - step, -MOST_SHARPNESS, MOST_SHARPNESS)
         if np.abs(step).max() < 1e-3:
             break
     return log_a
 
 
-def fit_correction(normal: Doubles, answer: npt.NDArray[np.intp], forgone: Doubles, n_classes: int) -> Doubles:
+def fit_correction(normal: Doubles, answer: Indices, forgone: Doubles, n_classes: int) -> Doubles:
     """Stretch and shifts of several sets at once, by Newton's method: shape (n_sets, 1 + n_classes).
 
-    Parameters
-    ----------
-    normal, answer, forgone : arrays, shape (n_sets, n)
-        The regret under the normal law, the answers, and what was in fact forgone.
+    The regret under the normal law, the answers and what was in fact forgone have the shape (n_sets, n).
     """
     log_r = _log_regret(normal)
     design = np.concatenate([(log_r - np.log(PIVOT))[..., None], np.eye(n_classes)[answer]], axis=2)
@@ -148,24 +130,12 @@ def _log_regret(normal: Doubles) -> Doubles:
     return np.asarray(np.log(np.maximum(normal, LEAST_REGRET)))
 
 
-def _corrected(log_r: Doubles, stretch: float, shift: Doubles) -> Doubles:
-    """``log(r0 (r / r0)^v exp(u))``, at most 0."""
-    return np.asarray(np.minimum(np.log(PIVOT) + stretch * (log_r - np.log(PIVOT)) + shift, 0.0))
+def fit_trust(scores: Floats, full: Doubles, target: Ints, common: float) -> Doubles:
+    """The trust of several sets: sharpness, slope, spread, stretch and the shifts, shape (n_sets, 4 + m).
 
-
-def fit_trust(
-    scores: Floats, full: Doubles, target: npt.NDArray[np.int32], common: float
-) -> tuple[list[SetTrust], Doubles]:
-    """What is known of several sets, and the calibrated chances on them, shape (n_sets, n, m).
-
-    Parameters
-    ----------
-    scores : array, shape (n_sets, n, m)
-        Unseen scores on each set.
-    full : array, shape (n, m)
-        Calibrated chances from all evidence, of the same patients, unseen too.
+    It is learnt from unseen scores, shape (n_sets, n, m), and calibrated chances from all evidence, unseen too, (n, m).
     """
-    sharpness = np.exp(fit_sharpness(scores, target, common, PULL))
+    sharpness = np.exp(fit_sharpness(scores, target, common, PULL_SHARPNESS))
     chances = softmax(sharpness[:, None, None] * scores.astype(np.float64), axis=2)
     answer = chances.argmax(axis=2)
     sure = log_odds(chances.max(axis=2))
@@ -175,8 +145,4 @@ def fit_trust(
     spread = np.sqrt(np.mean((later - slope[:, None] * sure) ** 2, axis=1))
     normal = np.stack([expected_regret(*one) for one in zip(sure, slope.tolist(), spread.tolist(), strict=True)])
     correction = fit_correction(normal, answer, full.max(axis=1) - told, full.shape[1])
-    trusts = [
-        SetTrust(float(a), float(b), float(c), float(one[0]), tuple(one[1:].tolist()))
-        for a, b, c, one in zip(sharpness, slope, spread, correction, strict=True)
-    ]
-    return trusts, np.asarray(chances)
+    return np.column_stack([sharpness, slope, spread, correction])

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from multiform.displays._style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
 
 if TYPE_CHECKING:
-    from multiform.diagnosis import DiagnosisPlanner, Evaluation
-    from multiform.diagnosis._flow import FlowStep
+    from multiform.diagnosis import DiagnosisPlanner, Evaluation, FlowStep
 
 CLASS_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, GREY)
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
@@ -24,7 +23,7 @@ class PlanDisplay:
     Parameters
     ----------
     steps : sequence of FlowStep
-        The boxes, as ``multiform.diagnosis._flow.flow_steps`` lists them.
+        The boxes, as ``multiform.diagnosis.flow_steps`` lists them.
     class_names : sequence of str
         The diagnoses.
 
@@ -35,7 +34,7 @@ class PlanDisplay:
 
     Examples
     --------
-    >>> from multiform.diagnosis._flow import FlowStep
+    >>> from multiform.diagnosis import FlowStep
     >>> from multiform.displays import PlanDisplay
     >>> steps = [FlowStep(0, -1, ("ill", "well"), "fever", 1.0, 1.0, (0.4, 0.6))]
     >>> display = PlanDisplay(steps, ["ill", "well"]).plot()
@@ -56,7 +55,7 @@ class PlanDisplay:
             Leave out what no larger share of the training patients came to.
         ax : matplotlib Axes, default=None
         """
-        from multiform.diagnosis._flow import flow_steps
+        from multiform.diagnosis import flow_steps
 
         check_is_fitted(planner, "plan_")
         return cls(flow_steps(planner, least_share), [str(one) for one in planner.classes_]).plot(ax=ax)
@@ -188,7 +187,7 @@ class CostAccuracyDisplay:
             [row.cost_share for row in rows],
             [row.change for row in rows],
             change_error=[row.change_error for row in rows],
-            others={row.name: (row.cost_share, row.change) for row in evaluation.baselines},
+            others={"full panel": (1.0, 0.0)},
             chosen=(evaluation.plan.cost_share, evaluation.plan.change),
         ).plot(ax=ax)
 

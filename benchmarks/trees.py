@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from multiform.columns import Encoding
-from multiform.diagnosis._tariff import Tariff
+from multiform.diagnosis import Tariff
 
 __all__ = ["Node", "eg2_tree", "questions", "streed_tree", "walk"]
 
@@ -41,7 +40,7 @@ class Node:
     yes: Node | None = None
 
 
-def questions(encoding: Encoding, columns: Mapping[str, Array], train: Mapping[str, Array]) -> tuple[Bools, Ints]:
+def questions(encoding: Any, columns: Mapping[str, Array], train: Mapping[str, Array]) -> tuple[Bools, Ints]:
     """Yes-or-no questions: one for each value of a code or word, thresholds at quantiles of the training patients.
 
     Returns

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import diagnosis
+from benchmarks.rivals import Comparison
 from multiform.diagnosis import Evaluation, EvaluationRow
 from tests.diagnosis.worlds import patients
 
@@ -51,7 +52,7 @@ def test_accuracy_at_a_tree_s_cost_lies_between_two_levels():
         return EvaluationRow(name, accuracy, 0.0, 0.0, cost, 0.0, cost / 10)
 
     levels = (row("level 0.1", 4.0, 0.9), row("level 0.2", 2.0, 0.8), row("level 0.3", 3.0, 0.7))
-    told = Evaluation(levels[0], (row("EG2 tree", 3.5, 0.6),), levels, 0.9, 0.9, 10.0, 5, 5, 1, (), {})
+    told = Comparison(Evaluation(levels[0], levels, 0.9, 0.9, 10.0, 5, 5, 1, ()), (row("EG2 tree", 3.5, 0.6),), {})
     assert diagnosis.at_their_cost(told, "EG2 tree")["plan"] == pytest.approx(0.85)  # 0.3 is no use to anybody
     assert diagnosis.at_their_cost(told, "pystreed") is None
     bare = replace(told, baselines=(row("EG2 tree", 1.0, 0.6),))

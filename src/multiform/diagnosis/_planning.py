@@ -264,7 +264,8 @@ class Planning:
         prices = self.tariff.price_table(sets)
         allowed = np.isfinite(prices)
         _, telling = self.information
-        worth = np.where(allowed, telling / np.maximum(prices, 1e-9), -np.inf)
+        worth = np.full(prices.shape, -np.inf)
+        np.divide(telling, np.maximum(prices, 1e-9), out=worth, where=allowed)
         most = np.where(allowed, telling, -np.inf)
         chosen = np.zeros(prices.shape, dtype=bool)
         for judged, count in ((worth, MOST_WORTH), (most, MOST_TELLING)):

@@ -13,7 +13,7 @@ BIN := .venv/bin
 OLDEST := .venv-oldest/bin
 SANITIZED := build/sanitize
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so' ! -path '*/__pycache__/*')
-CORE := $(wildcard src/multiform/core/* src/multiform/solvers/cuda/*.cu*) tests/gpu/emulator.hpp
+CORE := $(wildcard src/multiform/core/* src/multiform/engines/cuda/*.cu*) tests/gpu/emulator.hpp
 PYTEST := python -m pytest -q -n $(JOBS)
 
 .PHONY: help demo docs test test-all test-oldest test-gpu test-aarch64 wheel lint format stubs sanitize clean

@@ -12,9 +12,10 @@ import numpy as np
 from scipy.linalg import cython_blas
 
 from multiform import runtime
-from multiform.testing import SOLVERS, STORAGES, CpuEngine, sample_batch, sample_problem
+from multiform.engines import CpuEngine, solve
+from multiform.testing import SOLVERS, STORAGES, sample_batch, sample_problem, values_of
 
-ENGINE = CpuEngine("portable", n_threads=2)
+ENGINE = CpuEngine("portable", n_threads=2, worth_a_thread=1)
 SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
 NEW_CAPSULE = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
 failures = []
@@ -50,17 +51,17 @@ def fingerprint(*arrays):
 
 def show(solver, storage, product):
     problem = sample_problem(storage, n_samples=300, n_features=37, n_classes=4)
-    state = ENGINE.train(problem, sample_batch(problem, given_start=True), SOLVERS[solver])
-    parts = [fingerprint(*state.weights), fingerprint(*map(np.asarray, state.losses))]
+    state = solve(problem, sample_batch(problem, given_start=True), SOLVERS[solver], ENGINE)
+    parts = [fingerprint(*state.coefficients), fingerprint(*map(np.asarray, state.losses))]
     if product == "ordered":
-        parts.append(fingerprint(ENGINE.member_values(problem, state.weights[0])))
+        parts.append(fingerprint(values_of(problem, state.coefficients[0], ENGINE)))
     print(f"{solver}, {storage}, {product}:", *parts)
 
 
 def main():
     sys.unraisablehook = failures.append  # of the product, which the core cannot hear of
     problem = sample_problem(n_samples=300, n_features=37, n_classes=4)
-    start = sample_batch(problem, given_start=True).initial_weights(problem, 0)
+    start = sample_batch(problem, given_start=True).initial_coefficients(problem, 0)
     print("data:", fingerprint(problem.X, problem.center, problem.scale, start))
     for storage in STORAGES:
         show("cpm, literal", storage, "BLAS")

@@ -56,10 +56,11 @@ wheel: .venv/audit  ## Linux wheels in dist/, audited and tested: for Python 3.1
 	    build/wheels/venv/bin/python -m pytest -q -p no:cacheprovider tests/solvers; \
 	done
 
-lint: .venv/lint  ## ruff, mypy --strict, clang-format
+lint: .venv/lint  ## ruff, mypy --strict, import-linter, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src/multiform
+	PYTHONPATH=src:. $(BIN)/lint-imports --no-logo
 	$(BIN)/clang-format --dry-run -Werror $(CORE)
 
 format: .venv/lint  ## put all sources into the agreed form
@@ -104,7 +105,7 @@ clean:  ## remove what the targets above have made
 	touch $@
 
 .venv/lint: .venv/installed
-	$(BIN)/python -m pip install -q "ruff==0.17.*" "mypy==2.4.*" "clang-format==23.*"
+	$(BIN)/python -m pip install -q "ruff==0.17.*" "mypy==2.4.*" "import-linter==2.16.*" "clang-format==23.*"
 	touch $@
 
 .venv/tools: .venv/bin/python

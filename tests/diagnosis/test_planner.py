@@ -421,7 +421,7 @@ def test_more_refusals(data, fitted):
 
 
 def test_a_beam_from_what_is_known_divides_by_no_infinite_price():
-    """A test that may not be bought has an infinite price, and one that is known may tell infinitely much of nothing."""
+    """What may not be bought has an infinite price; it is left out before anything is divided by it."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 150)
     X = rng.normal(size=(150, 5)) + y[:, None] * np.array([0.3, 0.6, 1.0, 1.5, 2.0])

@@ -62,7 +62,7 @@ def main():
     sys.unraisablehook = failures.append  # of the product, which the core cannot hear of
     problem = sample_problem(n_samples=300, n_features=37, n_classes=4)
     start = sample_batch(problem, given_start=True).initial_coefficients(problem, 0)
-    print("data:", fingerprint(problem.X, problem.center, problem.scale, start))
+    print("data:", fingerprint(problem.rows.stored, *problem.rows.scaling.single, start))
     for storage in STORAGES:
         show("cpm, literal", storage, "BLAS")
     replace_blas()

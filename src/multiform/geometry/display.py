@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import AnyArray, FloatArray, check_points, finite_array
+from multiform._typing import Array, Doubles
+
+from ._arrays import check_points, finite_array
 from .separators import Separators
 
 __all__ = ["SeparatorDisplay"]
@@ -57,13 +59,13 @@ class SeparatorDisplay:
 
     def __init__(
         self,
-        xx0: FloatArray,
-        xx1: FloatArray,
-        values: FloatArray,
-        classes: AnyArray,
+        xx0: Doubles,
+        xx1: Doubles,
+        values: Doubles,
+        classes: Array,
         feature_names: tuple[str, str],
-        samples: FloatArray | None = None,
-        labels: AnyArray | None = None,
+        samples: Doubles | None = None,
+        labels: Array | None = None,
     ) -> None:
         self.xx0 = xx0
         self.xx1 = xx1
@@ -220,7 +222,7 @@ class SeparatorDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _scatter(self, ax: Any, samples: FloatArray, colours: list[Any]) -> Any:
+    def _scatter(self, ax: Any, samples: Doubles, colours: list[Any]) -> Any:
         if self.labels is None:
             return ax.scatter(*samples.T, s=12, color="black", linewidths=0)
         position = {label: k for k, label in enumerate(self.classes.tolist())}

@@ -10,7 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from ._arrays import EPS, FloatArray, equilibrating_scale, scaled_eigh
+from multiform._typing import Doubles
+
+from ._arrays import EPS, equilibrating_scale, scaled_eigh
 from .member import MemberFunction
 from .polynomial import QuadraticPolynomial
 
@@ -28,7 +30,7 @@ class NotNonnegativeError(ValueError):
         Its value there.
     """
 
-    def __init__(self, point: FloatArray, value: float) -> None:
+    def __init__(self, point: Doubles, value: float) -> None:
         super().__init__(
             f"only a nonnegative quadratic is a member function (Lemma 1), but this one is {value:.6g} at "
             "the point kept in `point`; `difference_of_members` writes any quadratic as the difference "
@@ -126,7 +128,7 @@ def difference_of_members(
     return MemberFunction._from_homogeneous_rows(plus), MemberFunction._from_homogeneous_rows(minus)
 
 
-def spectral_rows(form: FloatArray) -> tuple[FloatArray, FloatArray]:
+def spectral_rows(form: Doubles) -> tuple[Doubles, Doubles]:
     """Rows P and N with `form = P'P - N'N`: its positive and its negative eigenvalues, zeros left out."""
     eigenvalues, rows = scaled_eigh(form)
     threshold = EPS * len(form) * np.abs(eigenvalues).max(initial=0.0)
@@ -137,7 +139,7 @@ def spectral_rows(form: FloatArray) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _elimination_rows(form: FloatArray) -> FloatArray:
+def _elimination_rows(form: Doubles) -> Doubles:
     """The paper's decomposition `f = L_1^2 + ... + L_l^2 + a_0` of a nonnegative quadratic (Appendix A,
     Lemma 1).
 
@@ -167,7 +169,7 @@ def _elimination_rows(form: FloatArray) -> FloatArray:
     return np.array(rows).reshape(-1, p + 1) * scale
 
 
-def _monomial_rows(polynomial: QuadraticPolynomial) -> tuple[FloatArray, FloatArray]:
+def _monomial_rows(polynomial: QuadraticPolynomial) -> tuple[Doubles, Doubles]:
     """Rows of u and v, monomial by monomial, with the constant 1 as one more variable (proof of Lemma 2).
 
     Each variable is taken in its own unit first (powers of two): the squares that cancel are then no larger

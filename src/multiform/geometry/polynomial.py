@@ -8,7 +8,9 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import EPS, FloatArray, check_points, equilibrating_scale, finite_array, frozen
+from multiform._typing import Doubles
+
+from ._arrays import EPS, check_points, equilibrating_scale, finite_array, frozen
 
 __all__ = ["QuadraticPolynomial"]
 
@@ -73,12 +75,12 @@ class QuadraticPolynomial:
         return cls(np.zeros((len(line), len(line))), line, constant)
 
     @property
-    def matrix(self) -> FloatArray:
+    def matrix(self) -> Doubles:
         """Symmetric matrix of the quadratic part, shape (p, p), read-only."""
         return self._matrix
 
     @property
-    def vector(self) -> FloatArray:
+    def vector(self) -> Doubles:
         """Vector of the linear part, shape (p,), read-only."""
         return self._vector
 
@@ -92,18 +94,18 @@ class QuadraticPolynomial:
         """Number of variables, p."""
         return len(self._vector)
 
-    def __call__(self, X: ArrayLike) -> FloatArray:
+    def __call__(self, X: ArrayLike) -> Doubles:
         """Values on a batch, shape (n_samples,)."""
         points = check_points(X, self.n_features, type(self).__name__)
         quadratic = np.einsum("ni,ni->n", points @ self._matrix, points)
         return np.asarray(quadratic + points @ self._vector + self._constant, dtype=np.float64)
 
-    def gradient(self, X: ArrayLike) -> FloatArray:
+    def gradient(self, X: ArrayLike) -> Doubles:
         """Gradients `2 M x + v` on a batch, shape (n_samples, p)."""
         points = check_points(X, self.n_features, f"{type(self).__name__}.gradient")
         return 2.0 * points @ self._matrix + self._vector
 
-    def homogeneous(self) -> FloatArray:
+    def homogeneous(self) -> Doubles:
         """The symmetric (p+1) x (p+1) matrix H with `f(x) = (x, 1)' H (x, 1)`.
 
         f is nonnegative on all of R^p exactly when H is positive semidefinite.
@@ -152,7 +154,7 @@ class QuadraticPolynomial:
         """
         return self.negative_point(tol) is None
 
-    def negative_point(self, tol: float = 1e-12) -> FloatArray | None:
+    def negative_point(self, tol: float = 1e-12) -> Doubles | None:
         """A point where f is negative, shape (p,), or None when f is nonnegative up to `tol`.
 
         Examples

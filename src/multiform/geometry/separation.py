@@ -13,9 +13,11 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ._arrays import EPS, FloatArray, check_points, equilibrating_scale
+from multiform._typing import Doubles, Indices
+
+from ._arrays import EPS, check_points, equilibrating_scale
 from .lemmas import difference_of_members
 from .member import MemberFunction
 from .polynomial import QuadraticPolynomial
@@ -50,8 +52,8 @@ class PropertyAReport:
     """
 
     margin: float
-    offending_first: NDArray[np.intp]
-    offending_second: NDArray[np.intp]
+    offending_first: Indices
+    offending_second: Indices
 
     @property
     def holds(self) -> bool:
@@ -106,7 +108,7 @@ def has_property_a(first: ArrayLike, second: ArrayLike, h: QuadraticPolynomial) 
     return property_a_report(first, second, h).holds
 
 
-def _lowest_first(margins: FloatArray) -> NDArray[np.intp]:
+def _lowest_first(margins: Doubles) -> Indices:
     offending = np.flatnonzero(margins <= 0)
     return offending[np.argsort(margins[offending], kind="stable")]
 
@@ -304,7 +306,7 @@ def _labels(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], dict[Any, int
     return labels, {label: position for position, label in enumerate(labels)}
 
 
-def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], FloatArray]:
+def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], Doubles]:
     """Homogeneous forms of all h_ij, shape (m, m, p+1, p+1); a pair given in one order fills the other."""
     labels, index = _labels(h, owner)
     size = next(iter(h.values())).n_features + 1
@@ -324,7 +326,7 @@ def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], Float
     return labels, forms
 
 
-def _worst_triple(forms: FloatArray) -> tuple[tuple[int, int, int], float]:
+def _worst_triple(forms: Doubles) -> tuple[tuple[int, int, int], float]:
     """Where `h_ij + h_jk + h_ki` is largest; i = j = k says h_ii = 0, and i = j says h_ij = -h_ji."""
     m = len(forms)
     scale = equilibrating_scale(np.abs(forms).sum(axis=(0, 1)))
@@ -341,7 +343,7 @@ def _worst_triple(forms: FloatArray) -> tuple[tuple[int, int, int], float]:
     return worst, float(violation / largest) if violation else 0.0
 
 
-def _paper_members(forms: FloatArray) -> list[MemberFunction]:
+def _paper_members(forms: Doubles) -> list[MemberFunction]:
     """The proof of Theorem 1: `h_1i = u_i - v_i`, `f_i = v_i - u_i + sum_k u_k = v_i + sum_(k != i) u_k`."""
     pairs = [difference_of_members(QuadraticPolynomial.from_homogeneous(form)) for form in forms[0]]
     members = []
@@ -354,7 +356,7 @@ def _paper_members(forms: FloatArray) -> list[MemberFunction]:
     return members
 
 
-def _compact_members(forms: FloatArray) -> list[MemberFunction]:
+def _compact_members(forms: Doubles) -> list[MemberFunction]:
     """`f_i = e_i + g` with `e_i = mean_j h_ij`, so that `f_i - f_j = h_ij`, and a common g just large enough.
 
     g starts at zero and grows, class by class, by the negative part of `e_i + g`; what is added is positive

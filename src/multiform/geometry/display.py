@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multiform._typing import Array, Doubles
+from multiform.displays.style import pyplot
 
 from ._arrays import check_points, finite_array
 from .separators import Separators
@@ -175,14 +176,10 @@ class SeparatorDisplay:
         SeparatorDisplay
             Itself, with what was drawn in the attributes that end with an underscore.
         """
-        try:
-            import matplotlib.pyplot as plt
-            from matplotlib.colors import ListedColormap
-            from matplotlib.patches import Patch
-        except ImportError as error:
-            raise ImportError(
-                'SeparatorDisplay needs matplotlib, which is not installed: pip install "multiform[plots]"'
-            ) from error
+        plt = pyplot(self)
+        from matplotlib.colors import ListedColormap
+        from matplotlib.patches import Patch
+
         if ax is None:
             _, ax = plt.subplots()
         m = len(self.classes)

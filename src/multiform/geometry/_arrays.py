@@ -61,8 +61,7 @@ def equilibrating_scale(symmetric: Doubles) -> Doubles:
     """
     scaled = np.abs(symmetric)
     exponent = np.zeros(len(scaled), dtype=np.intc)
-    # Each pass halves the distance of the exponents from balance; 1100 bits of range need at most a dozen
-    # passes.
+    # Each pass halves the distance of the exponents from balance; 1100 bits of range need at most a dozen passes.
     for _ in range(16):
         largest = scaled.max(axis=1, initial=0.0)
         _, bits = np.frexp(np.where(largest > 0, largest, 0.5))

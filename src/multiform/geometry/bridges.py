@@ -1,13 +1,11 @@
 """Bridges from scikit-learn: quadratic and linear classifiers are separators, and here they become them.
 
-A Gaussian class model scores a sample by `||T_k (x - mean_k)||^2 + kappa_k`, smallest first: a member
-function as soon as the constants are shifted to be nonnegative. Linear scores `s = W x + c`, largest first,
-are distances as well:
+A Gaussian class model scores a sample by `||T_k (x - mean_k)||^2 + kappa_k`, smallest first: a member function as soon
+as the constants are shifted to be nonnegative. Linear scores `s = W x + c`, largest first, are distances as well:
 
     f_k(x) = ||P (s(x) - e_k)||^2,   so that   f_i - f_j = 2 (s_j - s_i),
 
-with e_k the k-th unit vector and P an orthonormal basis of the scores that sum to zero. That takes m - 1
-rows.
+with e_k the k-th unit vector and P an orthonormal basis of the scores that sum to zero. That takes m - 1 rows.
 """
 
 from __future__ import annotations
@@ -160,8 +158,7 @@ def _separators_of(estimator: Any) -> tuple[Doubles, Doubles]:
 
 
 def _of_quadratic_discriminant(estimator: Any) -> tuple[Doubles, Doubles]:
-    # -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common
-    # constant.
+    # -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common constant.
     scalings = [np.asarray(scaling, dtype=np.float64) for scaling in estimator.scalings_]
     maps = [
         (np.asarray(rotation, dtype=np.float64) / np.sqrt(scaling)).T

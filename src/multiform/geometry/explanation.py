@@ -51,10 +51,9 @@ def feature_contributions(
 ) -> Contributions:
     """The contribution of each feature to `f_i - f_j`, from a baseline to the sample.
 
-    The gradient of a quadratic is linear, so its average over the straight way from baseline z to sample x
-    is its value half way, and `(x - z)_k * grad_k h((x + z) / 2)` adds up over the features to `h(x) -
-    h(z)` exactly. These are the integrated gradients of h, and for a quadratic they are also its Shapley
-    values.
+    The gradient of a quadratic is linear, so its average over the straight way from baseline z to sample x is its value
+    half way, and `(x - z)_k * grad_k h((x + z) / 2)` adds up over the features to `h(x) - h(z)` exactly. These are the
+    integrated gradients of h, and for a quadratic they are also its Shapley values.
 
     Parameters
     ----------

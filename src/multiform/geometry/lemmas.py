@@ -155,8 +155,7 @@ def _elimination_rows(form: Doubles) -> Doubles:
     while left.any():
         squares = np.where(left, rest.diagonal()[:p], -np.inf)
         pivot = int(squares.argmax())
-        # No square left above rounding: the terms of the remaining variables are zero as well, as f is
-        # nonnegative.
+        # No square left above rounding: the terms of the remaining variables are zero as well, as f is nonnegative.
         if squares[pivot] <= threshold:
             break
         row = rest[pivot] / np.sqrt(rest[pivot, pivot])

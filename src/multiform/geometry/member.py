@@ -94,8 +94,7 @@ class MemberFunction:
         Parameters
         ----------
         tol : float, default=None
-            Singular values of the column-scaled [A, b] up to `tol` times the largest count as zero; None is
-            rounding.
+            Singular values of the column-scaled [A, b] up to `tol` times the largest count as zero; None is rounding.
 
         Notes
         -----

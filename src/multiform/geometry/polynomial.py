@@ -116,8 +116,7 @@ class QuadraticPolynomial:
     def substitute(self, matrix: ArrayLike, shift: ArrayLike | None = None) -> QuadraticPolynomial:
         """The polynomial `u -> f(T u + t)` for an affine map with `matrix` T of shape (p, r) and `shift` t.
 
-        Fixing features is a special case: take the columns of the identity that stay free, and the fixed
-        values as t.
+        Fixing features is a special case: take the columns of the identity that stay free, and the fixed values as t.
 
         Examples
         --------
@@ -148,9 +147,8 @@ class QuadraticPolynomial:
         Parameters
         ----------
         tol : float, default=1e-12
-            How far below zero the smallest eigenvalue of the homogeneous form may lie, relative to the
-            largest one and after every variable was brought to its own scale: a change of units does not
-            change the answer.
+            How far below zero the smallest eigenvalue of the homogeneous form may lie, relative to the largest one and
+            after every variable was brought to its own scale: a change of units does not change the answer.
         """
         return self.negative_point(tol) is None
 
@@ -194,8 +192,7 @@ class QuadraticPolynomial:
         ----------
         other : QuadraticPolynomial
         tol : float, default=1e-10
-            Relative tolerance, with every variable on its own scale: a change of units does not change the
-            answer.
+            Relative tolerance, with every variable on its own scale: a change of units does not change the answer.
         atol : float, default=0.0
             Coefficients this close always agree: needed where one of the two lacks a variable altogether
             and the other holds rounding errors in its place.

@@ -72,8 +72,7 @@ def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[Doubles, 
     sign = np.where(value < 0, -1.0, 1.0)
     eigenvalues, basis = np.linalg.eigh(h.matrix)
     gradient = h.gradient(points) @ basis
-    # The terms that are added up to h and to its gradient, in absolute value: what their rounding scales
-    # with.
+    # The terms that are added up to h and to its gradient, in absolute value: what their rounding scales with.
     absolute = QuadraticPolynomial(np.abs(h.matrix), np.abs(h.vector), abs(h.constant))
     unit = 8.0 * EPS * h.n_features
     gradient_error = unit * np.linalg.norm(absolute.gradient(np.abs(points)), axis=1)
@@ -122,8 +121,7 @@ def nearest_negative(
     spread = curvature + lowest
     flat = spread == 0.0
     if lowest == 0.0:
-        # A slope along a direction without curvature leads below zero sooner or later, unless it is only
-        # rounding.
+        # A slope along a direction without curvature leads below zero sooner or later, unless it is only rounding.
         noise = np.abs(gradient) <= gradient_error[:, None]
         gradient = np.where(flat & noise, 0.0, gradient)
     squares = gradient**2
@@ -203,10 +201,9 @@ def _newton_in_logarithms(
 ) -> Doubles:
     """Roots w between `low` and `high` (which may be infinite) of increasing functions, all samples at once.
 
-    Newton's method on the logarithm of the function against log w, where both of ours are close to straight
-    lines (slope 1 for small w, up to 2 for large), inside a bracket that is bisected whenever Newton leaves
-    it. `miss_and_slope` gives, for rows and their w, how far the logarithm is below its target, and its
-    slope.
+    Newton's method on the logarithm of the function against log w, where both of ours are close to straight lines
+    (slope 1 for small w, up to 2 for large), inside a bracket that is bisected whenever Newton leaves it.
+    `miss_and_slope` gives, for rows and their w, how far the logarithm is below its target, and its slope.
     """
     low, high = np.log(low), np.log(high)
     position = low.copy()
@@ -219,8 +216,7 @@ def _newton_in_logarithms(
         right = high[active] = np.where(below, high[active], here)
         step = miss / slope
         target = here + step
-        # Without an upper bound yet, climb by a factor e^4 at a time; otherwise bisect where Newton would
-        # leave.
+        # Without an upper bound yet, climb by a factor e^4 at a time; otherwise bisect where Newton would leave.
         fallback = np.where(np.isinf(right), here + 4.0, 0.5 * (left + right))
         good = (target >= left) & (target <= np.minimum(right, here + 8.0))
         position[active] = np.where(good, target, fallback)

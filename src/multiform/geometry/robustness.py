@@ -1,9 +1,8 @@
 """How far a decision is from changing, where it would change, and which features hold it.
 
-The decision `argmin_k f_k` of a sample in class i changes when some `h = f_j - f_i` turns negative: one
-quadric per other class. The nearest point of each is found exactly (see `quadric`), and the nearest of
-those is the answer: no other separator can interfere, as the decision cannot have changed before the first
-of them is reached.
+The decision `argmin_k f_k` of a sample in class i changes when some `h = f_j - f_i` turns negative: one quadric per
+other class. The nearest point of each is found exactly (see `quadric`), and the nearest of those is the answer: no
+other separator can interfere, as the decision cannot have changed before the first of them is reached.
 """
 
 from __future__ import annotations
@@ -149,10 +148,9 @@ def counterfactuals(
 class _PairFrame:
     """Eigenvectors of one boundary `h = f_j - f_i` within the free features, measured in their units.
 
-    With C = [A_i; A_j] restricted to the free columns, times their units, and J = diag(-1, ..., +1, ...), the
-    quadratic part of h is C'JC and its gradient 2 C'J r of the residuals r = [A_i x - b_i; A_j x - b_j].
-    Both live in the row space of C, so `C' = U T` leaves an eigenproblem of size min(p, 2q): T J T' = W
-    diag(lambda) W'.
+    With C = [A_i; A_j] restricted to the free columns, times their units, and J = diag(-1, ..., +1, ...), the quadratic
+    part of h is C'JC and its gradient 2 C'J r of the residuals r = [A_i x - b_i; A_j x - b_j]. Both live in the row
+    space of C, so `C' = U T` leaves an eigenproblem of size min(p, 2q): T J T' = W diag(lambda) W'.
     """
 
     curvature: Doubles  # lambda, shape (r,)

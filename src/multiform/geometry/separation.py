@@ -243,8 +243,7 @@ def project_to_cyclic(
     """The cyclic quadratics nearest to arbitrary pairwise ones, so that one-vs-one models can be merged.
 
     Minimises `sum_(i,j) w_ij ||h_ij - (e_i - e_j)||^2` over quadratics e_1, ..., e_m, with the norm of the
-    coefficients; any norm that treats the coefficients separately has the same minimiser, so units do not
-    matter.
+    coefficients; any norm that treats the coefficients separately has the same minimiser, so units do not matter.
 
     Parameters
     ----------
@@ -257,8 +256,7 @@ def project_to_cyclic(
     Returns
     -------
     dict
-        From every ordered pair of different labels to a QuadraticPolynomial: ready for
-        `separators_from_pairwise`.
+        From every ordered pair of different labels to a QuadraticPolynomial: ready for `separators_from_pairwise`.
 
     Examples
     --------
@@ -273,9 +271,8 @@ def project_to_cyclic(
     weight = np.array([1.0 if weights is None else float(weights[pair]) for pair in edges])
     if not (np.isfinite(weight).all() and (weight > 0).all()):
         raise ValueError("weights of project_to_cyclic must be finite numbers > 0; leave a pair out of h instead.")
-    # Normal equations: (graph Laplacian of the weights) e = B' W h, one right-hand side per coefficient.
-    # Its null space, the same quadratic added to every class, changes no difference: lstsq takes the
-    # solution without it.
+    # Normal equations: (graph Laplacian of the weights) e = B' W h, one right-hand side per coefficient. Its null
+    # space, the same quadratic added to every class, changes no difference: lstsq takes the solution without it.
     incidence = np.zeros((len(edges), len(labels)))
     for row, (i, j) in enumerate(edges):
         incidence[row, index[i]], incidence[row, index[j]] = 1.0, -1.0

@@ -337,8 +337,7 @@ def make_selective_scorer(
     Parameters
     ----------
     metric : callable
-        ``metric(y_true, y_pred, trust, *, sample_weight, **kwargs)``, for instance
-        :func:`accuracy_at_coverage`.
+        ``metric(y_true, y_pred, trust, *, sample_weight, **kwargs)``, for instance :func:`accuracy_at_coverage`.
     score_method : str or callable, default="auto"
         Where the trust comes from; see :func:`trust_score`.
     greater_is_better : bool, default=True

@@ -98,13 +98,9 @@ class ConfusionTensorDisplay:
         ----------
         estimator : fitted classifier with ``predict_loyalty``
             For instance :class:`multiform.LoyaltyClassifier`.
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        ax : sequence of matplotlib Axes, default=None
-            One per layer; a new figure if None.
-        **kwargs : dict
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            The samples and their labels.
+        ax, **kwargs
             Passed to :meth:`from_predictions`.
         """
         return cls.from_predictions(y, estimator.predict(X), estimator.predict_loyalty(X), ax=ax, **kwargs)
@@ -242,13 +238,9 @@ class LoyaltyDisplay:
         ----------
         estimator : fitted classifier with ``predict_loyalty`` and ``loyalty_table_``
             For instance :class:`multiform.LoyaltyClassifier`.
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-        ax : sequence of two matplotlib Axes, default=None
-            Where to draw; a new figure if None.
-        **kwargs : dict
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            The samples and their labels.
+        ax, **kwargs
             Passed to :meth:`from_predictions`.
         """
         kwargs.setdefault("estimated", getattr(estimator, "loyalty_table_", None))

@@ -98,20 +98,14 @@ class RiskCoverageDisplay:
         ----------
         estimator : fitted classifier
             The classifier.
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            The samples and their labels.
         score_method : str or callable, default="auto"
             Where the trust comes from; see :func:`multiform.metrics.trust_score`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights.
         name : str, default=None
             For the legend; the estimator's class if None.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure if None.
-        **kwargs : dict
-            Passed to :meth:`plot`.
+        sample_weight, ax, **kwargs
+            As in :meth:`from_predictions`.
         """
         return cls.from_predictions(
             y,

@@ -71,18 +71,3 @@ def equilibrating_scale(symmetric: Doubles) -> Doubles:
         exponent += step
         scaled = np.ldexp(scaled, -(step[:, None] + step[None, :]))
     return np.ldexp(np.ones(len(scaled)), exponent)
-
-
-def scaled_eigh(symmetric: Doubles) -> tuple[Doubles, Doubles]:
-    """Eigenvalues `w` and rows `R` with `symmetric = R' diag(w) R`, every feature accurate on its own scale.
-
-    The rows are the eigenvectors of the equilibrated matrix, scaled back: independent, not orthogonal.
-    Features that are absent (rows of zeros) are left out of the problem, so that they stay exactly absent.
-    """
-    present = np.abs(symmetric).max(axis=1, initial=0.0) > 0
-    block = symmetric[np.ix_(present, present)]
-    scale = equilibrating_scale(block)
-    eigenvalues, vectors = np.linalg.eigh(block / np.outer(scale, scale))
-    rows = np.zeros((len(block), len(symmetric)))
-    rows[:, present] = vectors.T * scale
-    return eigenvalues, rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from multiform._typing import Doubles
 
-from ._arrays import EPS, equilibrating_scale, scaled_eigh
+from ._arrays import EPS, equilibrating_scale
 from .member import MemberFunction
 from .polynomial import QuadraticPolynomial
 
@@ -32,9 +32,8 @@ class NotNonnegativeError(ValueError):
 
     def __init__(self, point: Doubles, value: float) -> None:
         super().__init__(
-            f"only a nonnegative quadratic is a member function (Lemma 1), but this one is {value:.6g} at "
-            "the point kept in `point`; `difference_of_members` writes any quadratic as the difference "
-            "of two."
+            f"only a nonnegative quadratic is a member function (Lemma 1), but this one is {value:.6g} at the "
+            "point kept in `point`; `difference_of_members` writes any quadratic as the difference of two."
         )
         self.point = point
         self.value = value
@@ -129,8 +128,17 @@ def difference_of_members(
 
 
 def spectral_rows(form: Doubles) -> tuple[Doubles, Doubles]:
-    """Rows P and N with `form = P'P - N'N`: its positive and its negative eigenvalues, zeros left out."""
-    eigenvalues, rows = scaled_eigh(form)
+    """Rows P and N with `form = P'P - N'N`: its positive and its negative eigenvalues, zeros left out.
+
+    They are the eigenvectors of the equilibrated matrix, so every feature is accurate on its own scale, scaled back:
+    independent, not orthogonal. Features that are absent (rows of zeros) stay exactly absent.
+    """
+    present = np.abs(form).max(axis=1, initial=0.0) > 0
+    block = form[np.ix_(present, present)]
+    scale = equilibrating_scale(block)
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(scale, scale))
+    rows = np.zeros((len(block), len(form)))
+    rows[:, present] = vectors.T * scale
     threshold = EPS * len(form) * np.abs(eigenvalues).max(initial=0.0)
     plus, minus = eigenvalues > threshold, eigenvalues < -threshold
     return (
@@ -140,8 +148,7 @@ def spectral_rows(form: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def _elimination_rows(form: Doubles) -> Doubles:
-    """The paper's decomposition `f = L_1^2 + ... + L_l^2 + a_0` of a nonnegative quadratic (Appendix A,
-    Lemma 1).
+    """The paper's decomposition `f = L_1^2 + ... + L_l^2 + a_0` of a nonnegative quadratic (Appendix A, Lemma 1).
 
     L_k = sqrt(a_kk) x_k + sum_j a_kj / (2 sqrt(a_kk)) x_j + a_k / (2 sqrt(a_kk)); in the homogeneous form
     that is the row of the pivot over the root of its diagonal entry, and f - L_k^2 no longer holds x_k.

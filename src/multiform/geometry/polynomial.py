@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
@@ -277,21 +276,19 @@ class QuadraticPolynomial:
 def _written_out(polynomial: QuadraticPolynomial) -> str:
     """The polynomial as a sum of monomials, as one would write it by hand."""
     p, matrix = polynomial.n_features, polynomial.matrix
-    terms: list[tuple[float, str]] = [
+    terms = [
         (float(matrix[i, i]), f"x{i}^2") if i == j else (2.0 * float(matrix[i, j]), f"x{i} x{j}")
         for i in range(p)
         for j in range(i, p)
     ]
     terms += [(float(polynomial.vector[i]), f"x{i}") for i in range(p)]
     terms += [(polynomial.constant, "")]
-    return _signed_sum([term for term in terms if term[0] != 0.0]) or "0"
-
-
-def _signed_sum(terms: Sequence[tuple[float, str]]) -> str:
     text = ""
     for coefficient, monomial in terms:
+        if coefficient == 0.0:
+            continue
         size = f"{abs(coefficient):.6g}"
         body = monomial if size == "1" and monomial else " ".join(part for part in (size, monomial) if part)
         sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} {body}" if text else ("-" if coefficient < 0 else "") + body
-    return text
+        text += f" {sign} {body}" if text else sign.removeprefix("+") + body
+    return text or "0"

@@ -1,5 +1,4 @@
-"""Property A, Lemma 3 and Theorem 1: separators and pairwise separating quadratics are two views of one
-thing.
+"""Property A, Lemma 3 and Theorem 1: separators and pairwise separating quadratics are two views of one thing.
 
 Theorem 1: quadratics h_ij with the cyclic condition `h_ij + h_jk + h_ki = 0` for all i, j, k are exactly the
 differences `h_ij = f_i - f_j` of member functions. h_ij < 0 then says that class i is preferred to class j.
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any, Literal
 
 import numpy as np
@@ -136,8 +135,7 @@ class CyclicConditionError(ValueError):
 
 
 def pairwise_from_separators(model: object) -> dict[tuple[Any, Any], QuadraticPolynomial]:
-    """The boundaries `h_ij = f_i - f_j` of every ordered pair of classes; negative where class i is
-    preferred.
+    """The boundaries `h_ij = f_i - f_j` of every ordered pair of classes; negative where class i is preferred.
 
     Parameters
     ----------
@@ -157,14 +155,9 @@ def pairwise_from_separators(model: object) -> dict[tuple[Any, Any], QuadraticPo
     <QuadraticPolynomial in 1 variable: 4 x0 - 4>
     """
     separators = Separators.of(model)
-    polynomials = [member.to_polynomial() for member in separators]
-    labels = separators.classes.tolist()
-    return {
-        (labels[i], labels[j]): polynomials[i] - polynomials[j]
-        for i in range(len(labels))
-        for j in range(len(labels))
-        if i != j
-    }
+    members = zip(separators.classes.tolist(), separators, strict=True)
+    polynomials = {label: member.to_polynomial() for label, member in members}
+    return {(i, j): polynomials[i] - polynomials[j] for i, j in permutations(polynomials, 2)}
 
 
 def cyclic_violation(h: PairwiseQuadratics) -> tuple[tuple[Any, Any, Any], float]:
@@ -183,9 +176,7 @@ def cyclic_violation(h: PairwiseQuadratics) -> tuple[tuple[Any, Any, Any], float
         Largest coefficient of `h_ij + h_jk + h_ki`, relative to the largest of the quadratics, every
         variable on its own scale; 0 when the condition holds exactly.
     """
-    labels, forms = _complete_forms(h, "cyclic_violation")
-    triple, violation = _worst_triple(forms)
-    return (labels[triple[0]], labels[triple[1]], labels[triple[2]]), violation
+    return _worst_triple(*_complete_forms(h, "cyclic_violation"))
 
 
 def separators_from_pairwise(
@@ -230,9 +221,9 @@ def separators_from_pairwise(
     if method not in ("compact", "paper"):
         raise ValueError(f'method of separators_from_pairwise must be "compact" or "paper"; got {method!r}.')
     labels, forms = _complete_forms(h, "separators_from_pairwise")
-    triple, violation = _worst_triple(forms)
+    triple, violation = _worst_triple(labels, forms)
     if violation > tol:
-        raise CyclicConditionError((labels[triple[0]], labels[triple[1]], labels[triple[2]]), violation)
+        raise CyclicConditionError(triple, violation)
     members = _compact_members(forms) if method == "compact" else _paper_members(forms)
     return Separators.from_members(members, labels)
 
@@ -287,9 +278,7 @@ def project_to_cyclic(
     potentials = potentials.reshape(len(labels), *forms.shape[1:])
     return {
         (a, b): QuadraticPolynomial.from_homogeneous(potentials[index[a]] - potentials[index[b]])
-        for a in labels
-        for b in labels
-        if a != b
+        for a, b in permutations(labels, 2)
     }
 
 
@@ -310,20 +299,18 @@ def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], Doubl
     forms = np.zeros((len(labels), len(labels), size, size))
     for (i, j), polynomial in h.items():
         forms[index[i], index[j]] = polynomial.homogeneous()
+        if (j, i) not in h:
+            forms[index[j], index[i]] = -forms[index[i], index[j]]
     for i, j in combinations(labels, 2):
         if (i, j) not in h and (j, i) not in h:
             raise ValueError(
                 f"h of {owner} must hold a quadratic for every pair of classes; {(i, j)!r} is missing. "
                 "`project_to_cyclic` fills in what is missing."
             )
-        if (j, i) not in h:
-            forms[index[j], index[i]] = -forms[index[i], index[j]]
-        elif (i, j) not in h:
-            forms[index[i], index[j]] = -forms[index[j], index[i]]
     return labels, forms
 
 
-def _worst_triple(forms: Doubles) -> tuple[tuple[int, int, int], float]:
+def _worst_triple(labels: list[Any], forms: Doubles) -> tuple[tuple[Any, Any, Any], float]:
     """Where `h_ij + h_jk + h_ki` is largest; i = j = k says h_ii = 0, and i = j says h_ij = -h_ji."""
     m = len(forms)
     scale = equilibrating_scale(np.abs(forms).sum(axis=(0, 1)))
@@ -337,7 +324,8 @@ def _worst_triple(forms: Doubles) -> tuple[tuple[int, int, int], float]:
             k = int(sums.argmax())
             if sums[k] > violation:
                 worst, violation = (i, j, k), float(sums[k])
-    return worst, float(violation / largest) if violation else 0.0
+    i, j, k = worst
+    return (labels[i], labels[j], labels[k]), float(violation / largest) if violation else 0.0
 
 
 def _paper_members(forms: Doubles) -> list[MemberFunction]:
@@ -345,11 +333,8 @@ def _paper_members(forms: Doubles) -> list[MemberFunction]:
     pairs = [difference_of_members(QuadraticPolynomial.from_homogeneous(form)) for form in forms[0]]
     members = []
     for i, (_, v) in enumerate(pairs):
-        total = v
-        for k, (u, _) in enumerate(pairs):
-            if k != i:
-                total = total + u
-        members.append(total.reduce())
+        others = [u for k, (u, _) in enumerate(pairs) if k != i]
+        members.append(sum(others, start=v).reduce())
     return members
 
 

@@ -8,8 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multiform._typing import Array, Doubles
-from multiform.displays.style import pyplot
-from multiform.metrics.labels import positions
 
 from ._arrays import check_points, finite_array
 from .separators import Separators
@@ -174,10 +172,14 @@ class SeparatorDisplay:
         SeparatorDisplay
             Itself, with what was drawn in the attributes that end with an underscore.
         """
-        plt = pyplot(self)
-        from matplotlib.colors import ListedColormap
-        from matplotlib.patches import Patch
-
+        try:
+            import matplotlib.pyplot as plt
+            from matplotlib.colors import ListedColormap
+            from matplotlib.patches import Patch
+        except ImportError as error:
+            raise ImportError(
+                'SeparatorDisplay needs matplotlib, which is not installed: pip install "multiform[plots]"'
+            ) from error
         if ax is None:
             _, ax = plt.subplots()
         m = len(self.classes)
@@ -220,5 +222,6 @@ class SeparatorDisplay:
     def _scatter(self, ax: Any, samples: Doubles, colours: list[Any]) -> Any:
         if self.labels is None:
             return ax.scatter(*samples.T, s=12, color="black", linewidths=0)
-        shown = [colours[k] if k >= 0 else "black" for k in positions(self.labels, self.classes)]
+        colour_of = dict(zip(self.classes.tolist(), colours, strict=True))
+        shown = [colour_of.get(label, "black") for label in self.labels.tolist()]
         return ax.scatter(*samples.T, s=16, c=shown, edgecolors="white", linewidths=0.5)

@@ -1,4 +1,5 @@
-"""Predicting 10,000 Fashion-MNIST images: us, the peers, and the bare matrix product that we cannot go below.
+"""Predicting 10,000 Fashion-MNIST images: us, the peers, and the bare matrix product that we cannot go below; and
+assessing them by the loyalty machine's 21 models, whose floor is one bare product of all their rows.
 
 The floor is NumPy's (10000, 784) @ (784, 180) in float32 with as many threads: the products of ten classes
 with q = 18. Every call is measured after half a second of the same. Every model is fitted on the same 5,000 images:
@@ -8,8 +9,10 @@ what a fit costs is not the question here.
 import warnings
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks import peers, settings
 from benchmarks.fashion import load
@@ -17,9 +20,30 @@ from benchmarks.measure import interleaved, threads
 from benchmarks.options import benchmark_parser, models_named, names
 from benchmarks.tables import Table, publish, run_description
 
+Array = NDArray[Any]
 N_FIT = 5000
 N_COMPONENTS = 18
 FLOOR = "bare sgemm"
+
+
+def assess_table(X: Array, y: Array, X_test: Array, n_jobs: int, repeats: int, seed: int) -> Table:
+    """Answer, type and chance of every sample, over one product of all rows of all models."""
+    from multiform import LoyaltyClassifier
+
+    model = LoyaltyClassifier(n_jobs=n_jobs, random_state=seed).fit(X, y)
+    models = [model.estimator_, *model.altered_estimators_]
+    n_columns = sum(one.n_components_ * len(one.classes_) for one in models)
+    weights = np.random.default_rng(seed).standard_normal((X_test.shape[1], n_columns), dtype=np.float32)
+    with threads(n_jobs):
+        calls = {FLOOR: partial(np.matmul, X_test, weights), "assess": partial(model.assess, X_test)}
+        medians = interleaved(calls, repeats, settled=True)
+    what = (
+        f"LoyaltyClassifier().assess of {X_test.shape[0]} x {X_test.shape[1]}, {len(models)} models, {n_jobs} threads"
+    )
+    table = Table(what, ["what", "ms", "over the bare sgemm"], {"ms": ".1f", "over the bare sgemm": ".2f"})
+    for name, time in medians.items():
+        table.append({"what": name, "ms": 1e3 * time, "over the bare sgemm": time / medians[FLOOR]})
+    return table
 
 
 def main(argv: list[str]) -> int:
@@ -54,5 +78,6 @@ def main(argv: list[str]) -> int:
     for name, time in medians.items():
         ratio = time / medians[FLOOR]
         table.append({"model": name, "ms": 1e3 * time, "over the bare sgemm": ratio, "settings": notes[name]})
-    publish([table], "predict", options.output, run_description("predict", argv, options.seed))
+    assess = assess_table(X_train[:N_FIT], y_train[:N_FIT], X_test, options.n_jobs, options.repeats, options.seed)
+    publish([table, assess], "predict", options.output, run_description("predict", argv, options.seed))
     return 0

@@ -178,7 +178,7 @@ void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double second
 // f of every row by every separator. Separators go in groups whose residuals of a tile stay in the second cache.
 void member_values(const RowsView& view, Array<const float, 3> weights, std::optional<Array<const int32_t, 1>> columns,
                    nb::capsule capsule, int n_threads, Array<float, 2> out) {
-    constexpr int64_t kTileRows = 128, kGroupOutputs = 512;
+    constexpr int64_t kTileRows = 256, kGroupOutputs = 256;
     const Sgemm sgemm = sgemm_of(capsule);
     const Rows& rows = view.rows;
     const int64_t m = static_cast<int64_t>(weights.shape(0)), q = static_cast<int64_t>(weights.shape(1));
@@ -194,8 +194,9 @@ void member_values(const RowsView& view, Array<const float, 3> weights, std::opt
     const int64_t group = std::max<int64_t>(1, std::min(m, kGroupOutputs / std::max<int64_t>(q, 1)));
     const int64_t n_groups = (m + group - 1) / group, outputs = padded(group * q);
     std::vector<std::vector<float>> laid_out(static_cast<size_t>(n_groups));
-    for (int64_t g = 0; g < n_groups; ++g)
+    team.each(n_groups, [&](int64_t g, int) {
         by_feature(w + g * group * q * width, std::min(group, m - g * group) * q, width, laid_out[g]);
+    });
     std::vector<float> x(static_cast<size_t>(team.size() * kTileRows * stride));
     std::vector<float> z(static_cast<size_t>(team.size() * kTileRows * outputs));
     std::vector<float> f(static_cast<size_t>(team.size() * kTileRows * group));

@@ -1,6 +1,7 @@
 // What a solver is given and does not change, and how its weights stand.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -39,8 +40,11 @@ inline int64_t padded(int64_t length) { return (length + 15) / 16 * 16; }
 inline void by_feature(const float* weights, int64_t outputs, int64_t width, std::vector<float>& out) {
     const int64_t stride = padded(outputs);
     out.assign(static_cast<size_t>(padded(width) * stride), 0.0f);
-    for (int64_t o = 0; o < outputs; ++o)
-        for (int64_t c = 0; c < width; ++c) out[c * stride + o] = weights[o * width + c];
+    constexpr int64_t kLine = 16;  // numbers of a cache line: whole ones are read, and as many are written side by side
+    for (int64_t first = 0; first < width; first += kLine)
+        for (int64_t o = 0; o < outputs; ++o)
+            for (int64_t c = first; c < std::min(width, first + kLine); ++c)
+                out[c * stride + o] = weights[o * width + c];
 }
 
 inline void by_output(const std::vector<float>& weights, int64_t outputs, int64_t width, float* out) {

@@ -20,7 +20,7 @@ from multiform.separators import Separators
 __all__ = ["Committee", "Verdict", "answers_of"]
 
 LEAST_CHANCE = 1e-6  # a classifier that rules a class out has seen too little to be that sure
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 16_384
 
 
 @dataclass(frozen=True)

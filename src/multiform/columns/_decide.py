@@ -23,26 +23,22 @@ import numpy as np
 
 from multiform._typing import Doubles
 from multiform.columns._cells import DATE_FORMATS, TableError, any_numbers, as_dates, as_text, is_plain, polars
-from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text
-from multiform.columns._limits import (
-    ALMOST_ALL,
-    ENOUGH_ROWS,
-    FEWEST_VALUES,
-    LONG_NUMBER,
-    MANY_VALUES,
-    MANY_WORDS,
-    MOST_CATEGORIES,
-    MOST_VALUES,
-    MOST_WORDS,
-)
-
-__all__ = ["ROLES", "decide"]
+from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Column, Date, Dropped, Number, Text
 
 ROLES = ("number", "category", "date", "text", "identifier", "drop")
 IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid|key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
 CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
 COMMA = ", with a decimal comma"
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
+
+MOST_CODED = 200  # columns of a table: in a wider one, a number of few values is no code but a pixel, or the like
+MOST_CATEGORIES = 50  # columns that a category becomes at most
+MOST_WORDS = 200  # columns that a text becomes at most
+MANY_VALUES = 50  # distinct ones, from which on words are read one by one
+MANY_WORDS = 3.0  # on average, in free text
+ENOUGH_ROWS = 20  # to call a column of distinct values an identifier
+ALMOST_ALL = 0.95
+LONG_NUMBER = 9  # digits
 
 
 def decide(
@@ -81,10 +77,8 @@ def decide(
     'identifier'
     """
     name = str(series.name)
-    if role == "drop":
-        return Dropped(name, "asked for", "dropped")
-    if role == "identifier":
-        return Dropped(name, "asked for", "identifier")
+    if role in ("drop", "identifier"):
+        return Dropped(name, "asked for", "dropped" if role == "drop" else role)
     if not is_plain(series):
         return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
     text = as_text(series)

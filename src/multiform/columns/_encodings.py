@@ -13,11 +13,11 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from multiform._typing import Array, Ints
-from multiform.columns._limits import FEWEST_VALUES, MOST_ENRICHED, MOST_VALUES, N_KNOTS
+from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES
 from multiform.state import require, require_array, require_names
 
-__all__ = ["Encodings"]
-
+MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
+N_KNOTS = 5  # of the hinges
 MOST_FEATURES = 2**26  # in a model file, so that a damaged one cannot ask for all memory
 
 

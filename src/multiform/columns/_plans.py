@@ -20,18 +20,17 @@ import numpy.typing as npt
 
 from multiform._typing import Array, Doubles, Floats
 from multiform.columns._cells import typed
-from multiform.columns._kinds import Category, Code, Number, column_from
-from multiform.columns._limits import (
-    CUT_FROM,
-    CUTS,
-    FEWEST_VALUES,
-    LEAST_CELLS_IN_PLANS,
-    MOST_VALUES_IN_PLANS,
-)
+from multiform.columns._kinds import FEWEST_VALUES, Category, Code, Number, column_from
 from multiform.state import require, require_array, require_names
 
-__all__ = ["Encoding"]
+# As `MOST_VALUES` and `LEAST_CELLS` of tables: a plan is made from few patients and pays for every column.
+MOST_VALUES_IN_PLANS = 6
+LEAST_CELLS_IN_PLANS = 5, 10
 
+# Patients from which on a number is cut, and the quantiles at which: close to each other in the tails, which is where
+# the ill are.
+CUT_FROM = 1_000
+CUTS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 0.75, 0.85, 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99)
 FARTHEST = 1e6  # deviations from the mean: beyond, a slip of the pen is as good as another, and nothing overflows
 INDICATOR_SCALE = 0.6  # an indicator says less than a measurement: it is read at this share of its deviation
 

@@ -18,7 +18,6 @@ from multiform.columns import (
     MOST_CODED,
     MOST_WORDS,
     Column,
-    Encoded,
     TableError,
     as_frame,
     column_from,
@@ -292,21 +291,18 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoded = self._checked(X)
         return answers_of(self.estimator_, _matrix(encoded), chances=chances), self._surprises(encoded)
 
-    def _checked(self, X: Any) -> list[Encoded]:
+    def _checked(self, X: Any) -> list[tuple[Doubles, dict[str, int]]]:
         check_is_fitted(self, "columns_")
         return _encoded(self.columns_, as_frame(X))
 
-    def _surprises(self, encoded: list[Encoded]) -> list[Surprise]:
+    def _surprises(self, encoded: list[tuple[Doubles, dict[str, int]]]) -> list[Surprise]:
         found = []
-        for column, part in zip(self.columns_, encoded, strict=True):
-            had_gaps = getattr(column, "has_missing", True)
-            has_other = getattr(column, "has_other", False)  # rare values of the training table are "other" as well
-            counts = {
-                "missing": 0 if had_gaps else part.n_missing,
-                "unseen": 0 if has_other else part.n_unseen,
-                "unreadable": part.n_unreadable,
-            }
-            found += [Surprise(column.name, kind, count) for kind, count in counts.items() if count]
+        for column, (_, odd) in zip(self.columns_, encoded, strict=True):
+            # The training table had gaps; its rare values are "other", as those never seen are.
+            known = {"missing": getattr(column, "has_missing", True), "unseen": getattr(column, "has_other", False)}
+            found += [
+                Surprise(column.name, kind, cells) for kind, cells in odd.items() if cells and not known.get(kind)
+            ]
         return found
 
     # -------------------------------------------------------------------------------------------- model files
@@ -371,20 +367,19 @@ def _known(estimator: Any, matrix: Array) -> dict[str, Any]:
     return {"label": label, "chance": estimator.predict_proba(matrix).max(axis=1)}
 
 
-def _encoded(columns: list[Column], frame: Any) -> list[Encoded]:
+def _encoded(columns: list[Column], frame: Any) -> list[tuple[Doubles, dict[str, int]]]:
     lacking = [column.name for column in columns if column.width and column.name not in frame.columns]
     if lacking:
         raise TableError(
             f"The table has no column {lacking[0]!r}, which the model needs; it has {_listed(frame.columns)}."
         )
     return [
-        column.encode(frame[column.name]) if column.width else Encoded(np.empty((len(frame), 0)), 0, 0, 0)
-        for column in columns
+        column.encode(frame[column.name]) if column.width else (np.empty((len(frame), 0)), {}) for column in columns
     ]
 
 
-def _matrix(encoded: list[Encoded]) -> Doubles:
-    return np.ascontiguousarray(np.hstack([part.values for part in encoded]))
+def _matrix(encoded: list[tuple[Doubles, dict[str, int]]]) -> Doubles:
+    return np.ascontiguousarray(np.hstack([values for values, _ in encoded]))
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:

@@ -1,4 +1,4 @@
-"""TableClassifier: a classifier of ours behind a table's columns."""
+"""TableClassifier: a classifier of ours behind a table's columns, and the labels of the column that it predicts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from multiform.columns import (
     Column,
     TableError,
     as_frame,
+    as_numbers,
+    as_text,
     column_from,
     decide,
     polars,
 )
 from multiform.loyalty import LoyaltyClassifier
 from multiform.state import fitted_state, require, require_names
-from multiform.tables._target import labels_of, learn_labels
 
-__all__ = ["Surprise", "TableClassifier", "answers_of", "fit_chosen"]
-
+ASKED = ("drop", "numbers", "categories", "dates", "texts", "identifiers")  # parameters that say what a column is
+MOST_CLASSES = 1000
+FEW_CLASSES = 50  # fewer distinct values than this are classes, however few the rows
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
 FITTED = ("columns_", "target_", "estimator_", "training_")  # what a model file holds
 FOLLOWING = ("classes_", "n_features_in_", "feature_names_in_")  # and what follows from it
@@ -101,7 +103,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
-        **{role: ["array-like"] for role in ("drop", "numbers", "categories", "dates", "texts", "identifiers")},
+        **{parameter: ["array-like"] for parameter in ASKED},
         "most_categories": [Interval(Integral, 1, None, closed="left")],
         "most_words": [Interval(Integral, 1, None, closed="left")],
     }
@@ -163,13 +165,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise
             row = int(np.flatnonzero(present)[error.row])  # counted with the rows that have no label
             raise TableError(error.sentence, column=error.column, row=row) from error
-        matrix = _matrix(_encoded(columns, features))
-        if not matrix.shape[1]:
+        if not any(column.width for column in columns):
             left_out = "; ".join(f"{column.name!r} is taken as {column.role} ({column.why})" for column in columns[:5])
             raise TableError(
                 f"No column of the table can be learnt from: {left_out or 'it has no other than the target'}. Say what "
                 "a column is (--as-number, --as-category, --as-text), or give others."
             )
+        matrix, _ = _read(columns, features)
         estimator = choose(matrix, labels).fit(matrix, labels)
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
         self._set_columns(columns)
@@ -195,16 +197,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _decide(self, features: Any) -> list[Column]:
         asked: dict[str, str] = {}
-        roles = {
-            "drop": self.drop,
-            "number": self.numbers,
-            "category": self.categories,
-            "date": self.dates,
-            "text": self.texts,
-            "identifier": self.identifiers,
-        }
-        for role, names in roles.items():
-            for name in names:
+        for parameter, role in zip(ASKED, ("drop", "number", "category", "date", "text", "identifier"), strict=True):
+            for name in getattr(self, parameter):
                 if name not in features.columns:
                     raise TableError(
                         f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; the "
@@ -221,7 +215,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> Doubles:
         """The numbers that the columns become: shape (n, number of `encoded_names`)."""
-        return _matrix(self._checked(X))
+        return self._read(X)[0]
 
     def typed(self, X: Any) -> Any:
         """The table as the model reads it, a polars frame: numbers and dates as such, all other columns as text."""
@@ -237,7 +231,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def surprises(self, X: Any) -> list[Surprise]:
         """What in a table is not as in the training table: gaps, values never seen, cells that cannot be read."""
-        return self._surprises(self._checked(X))
+        return self._read(X)[1]
 
     def labels(self, y: Any) -> tuple[Array, Bools]:
         """The labels of a target column as the training table had them, and which rows have one."""
@@ -288,22 +282,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ``accepted``, where a promise is made; ``chance of LABEL`` for each class, with `chances`.
         surprises : list of Surprise
         """
-        encoded = self._checked(X)
-        return answers_of(self.estimator_, _matrix(encoded), chances=chances), self._surprises(encoded)
+        matrix, surprises = self._read(X)
+        return answers_of(self.estimator_, matrix, chances=chances), surprises
 
-    def _checked(self, X: Any) -> list[tuple[Doubles, dict[str, int]]]:
+    def _read(self, X: Any) -> tuple[Doubles, list[Surprise]]:
         check_is_fitted(self, "columns_")
-        return _encoded(self.columns_, as_frame(X))
-
-    def _surprises(self, encoded: list[tuple[Doubles, dict[str, int]]]) -> list[Surprise]:
-        found = []
-        for column, (_, odd) in zip(self.columns_, encoded, strict=True):
-            # The training table had gaps; its rare values are "other", as those never seen are.
-            known = {"missing": getattr(column, "has_missing", True), "unseen": getattr(column, "has_other", False)}
-            found += [
-                Surprise(column.name, kind, cells) for kind, cells in odd.items() if cells and not known.get(kind)
-            ]
-        return found
+        return _read(self.columns_, as_frame(X))
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -367,21 +351,71 @@ def _known(estimator: Any, matrix: Array) -> dict[str, Any]:
     return {"label": label, "chance": estimator.predict_proba(matrix).max(axis=1)}
 
 
-def _encoded(columns: list[Column], frame: Any) -> list[tuple[Doubles, dict[str, int]]]:
-    lacking = [column.name for column in columns if column.width and column.name not in frame.columns]
-    if lacking:
-        raise TableError(
-            f"The table has no column {lacking[0]!r}, which the model needs; it has {_listed(frame.columns)}."
-        )
-    return [
-        column.encode(frame[column.name]) if column.width else (np.empty((len(frame), 0)), {}) for column in columns
-    ]
-
-
-def _matrix(encoded: list[tuple[Doubles, dict[str, int]]]) -> Doubles:
-    return np.ascontiguousarray(np.hstack([values for values, _ in encoded]))
+def _read(columns: list[Column], frame: Any) -> tuple[Doubles, list[Surprise]]:
+    """The numbers that the columns become, and what is not as in the training table."""
+    numbers, surprises = [], []
+    for column in columns:
+        if not column.width:
+            continue
+        if column.name not in frame.columns:
+            raise TableError(
+                f"The table has no column {column.name!r}, which the model needs; it has {_listed(frame.columns)}."
+            )
+        values, odd = column.encode(frame[column.name])
+        numbers.append(values)
+        # The training table had gaps; its rare values are "other", as those never seen are.
+        known = {"missing": getattr(column, "has_missing", True), "unseen": getattr(column, "has_other", False)}
+        surprises += [
+            Surprise(column.name, kind, cells) for kind, cells in odd.items() if cells and not known.get(kind)
+        ]
+    return np.ascontiguousarray(np.hstack(numbers)), surprises
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
     shown = ", ".join(map(repr, names[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+
+
+def learn_labels(series: Any) -> tuple[Array, Bools, bool]:
+    """The labels of a training table, which rows have one, and whether they are whole numbers.
+
+    They are if every label is written as one. A target of very many values, which is to be estimated and not
+    classified, is refused.
+    """
+    text = as_text(series).drop_nulls()
+    whole = bool(len(text)) and bool(text.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all())
+    labels, present = labels_of(series, whole)
+    n_distinct = len(np.unique(labels))
+    if n_distinct < 2:
+        found = f"only {labels.tolist()[0]!r}" if n_distinct else "no label"
+        raise TableError(f"The target column {series.name!r} holds {found}; there must be at least two classes.")
+    numeric = not as_numbers(series)[1]
+    if n_distinct > MOST_CLASSES or (n_distinct > FEW_CLASSES and n_distinct > (0.2 if numeric else 0.5) * len(labels)):
+        raise TableError(
+            f"The target column {series.name!r} holds {n_distinct} distinct values in {len(labels)} rows, too many "
+            f"for classes{', as a measurement has' if numeric else ''}; put them into groups first."
+        )
+    return labels, present, whole
+
+
+def labels_of(series: Any, whole: bool) -> tuple[Array, Bools]:
+    """Labels, whole numbers or text, of the rows that have one; and which rows these are."""
+    text = as_text(series)
+    present = np.array(text.is_not_null().to_numpy(), dtype=bool)
+    if not whole:
+        labels = text.drop_nulls().to_list()
+        # NumPy's own text would lose a NUL at the end, and with it the difference from the label without one.
+        return np.array(labels, dtype=object if any(label.endswith("\0") for label in labels) else str), present
+    pl = polars()
+    numbers = text.drop_nulls().cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        row = int(np.flatnonzero(present)[int(numbers.is_null().arg_true()[0])])
+        raise TableError(
+            f"the label {text[row]!r} is no whole number, as those of the training table are.",
+            column=str(series.name),
+            row=row,
+        )
+    return np.array(numbers.to_numpy(), dtype=np.int64), present

@@ -21,8 +21,6 @@ from typing import Any
 
 from multiform.columns import TableError, polars
 
-__all__ = ["delimited_batches"]
-
 BLOCK_BYTES = 4_000_000
 STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record

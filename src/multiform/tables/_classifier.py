@@ -147,16 +147,18 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
         """Train the classifier that `choose` returns for the table's numbers and labels."""
-        frame = as_frame(X)
-        target = y if isinstance(y, str) else None
-        if target is not None and target not in frame.columns:
-            raise TableError(f"There is no column {target!r} to predict; the columns are {_listed(frame.columns)}.")
-        pl = polars()
-        label_series = frame[target] if target is not None else pl.Series("y", np.asarray(y).tolist(), strict=False)
-        if len(label_series) != len(frame):
-            raise TableError(f"The table has {len(frame)} rows, and there are {len(label_series)} labels.")
-        labels, present, whole = learn_labels(label_series)
-        features = frame.drop(target) if target is not None else frame
+        pl, features, target = polars(), as_frame(X), None
+        if isinstance(y, str):
+            target = y
+            if target not in features.columns:
+                known = _listed(features.columns)
+                raise TableError(f"There is no column {target!r} to predict; the columns are {known}.")
+            target_series, features = features[target], features.drop(target)
+        else:
+            target_series = pl.Series("y", np.asarray(y).tolist(), strict=False)
+            if len(target_series) != len(features):
+                raise TableError(f"The table has {len(features)} rows, and there are {len(target_series)} labels.")
+        labels, present, whole = learn_labels(target_series)
         features = features.filter(pl.Series(present))
         try:
             columns = self._decide(features)

@@ -20,19 +20,14 @@ import numpy as np
 from multiform.columns import TableError, polars
 from multiform.tables._delimited import delimited_batches
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
 SUFFIXES = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".npz": "npz",
+    "csv": (".csv", ".txt"),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+    "npz": (".npz",),
 }
+FORMATS = tuple(SUFFIXES)
 STANDARD_INPUT = "-"
 BATCH_ROWS = 20_000
 
@@ -76,7 +71,8 @@ class Batch:
             return TableError(f"{self.source.name}: {error}")
         place = f"row {self.first_line + row}"
         if self.source.format in ("csv", "tsv"):
-            place = f"line {self.first_line + row + _line_ends(self.frame.head(row))}"
+            line_ends = sum(series.str.count_matches("\n", literal=True).sum() for series in self.frame.head(row))
+            place = f"line {self.first_line + row + line_ends}"
         return TableError(f"{self.source.name}, {place}, column {error.column!r}: {error.sentence}")
 
 
@@ -93,12 +89,6 @@ def located(error: TableError, found: Sequence[Source]) -> TableError:
             return batch.located(error, error.row - before)
         before += len(batch.frame)
     return error
-
-
-def _line_ends(frame: Any) -> int:
-    """Line ends inside the cells."""
-    pl = polars()
-    return int(frame.select(pl.sum_horizontal(pl.all().str.count_matches("\n", literal=True).sum())).item() or 0)
 
 
 def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) -> list[Source]:
@@ -132,14 +122,14 @@ def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) 
 def _format_of(path: str) -> str:
     if os.path.isdir(path):
         raise TableError(f"{path} is a folder; give its files, as {os.path.join(path, '*.csv')}.")
-    suffixes = [suffix for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
-    found = SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
-    if found is None:
-        raise TableError(
-            f"{path}: the name does not say what is in it; name it .csv, .tsv, .parquet, .arrow or .npz, "
-            "or give the format (--format)."
-        )
-    return found
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
+    for format, known in SUFFIXES.items():
+        if suffixes and suffixes[-1] in known:
+            return format
+    raise TableError(
+        f"{path}: the name does not say what is in it; name it .csv, .tsv, .parquet, .arrow or .npz, or give the "
+        "format (--format)."
+    )
 
 
 def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
@@ -164,15 +154,11 @@ def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
 
 def read(found: Sequence[Source], progress: Callable[[float | None], None] = lambda share: None) -> Any:
     """All rows of all sources as one polars frame; `progress` hears how much of each source has been read."""
-    pl = polars()
     frames = []
     for batch in batches(found):
         frames.append(batch.frame)
         progress(batch.share)
-    try:
-        return pl.concat(frames, how="vertical")
-    except pl.exceptions.PolarsError:
-        return pl.concat(frames, how="vertical_relaxed")
+    return polars().concat(frames, how="vertical_relaxed")
 
 
 def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
@@ -222,8 +208,7 @@ def _read_npz(source: Source) -> Any:
     if matrix is not None:
         if matrix.ndim != 2:
             raise TableError(f"{source.name}: X must have two dimensions; it has {matrix.ndim}.")
-        if names is None:
-            names = [f"x{column}" for column in range(matrix.shape[1])]
+        names = [f"x{column}" for column in range(matrix.shape[1])] if names is None else names
         if len(names) != matrix.shape[1]:
             raise TableError(f"{source.name}: X has {matrix.shape[1]} columns, and there are {len(names)} names.")
         columns = {str(name): matrix[:, column] for column, name in enumerate(names)}

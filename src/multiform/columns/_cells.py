@@ -13,7 +13,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from multiform._typing import Array, Bools, Doubles
+from multiform._typing import Array, Doubles
 
 # What stands for a missing value in a text table.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
@@ -135,8 +135,6 @@ def as_text(series: Any) -> Any:
         whole = series.is_finite() & (series == series.round(0)) & (series.abs() < 2**53)
         as_whole = series.set(~whole.fill_null(False), None).cast(pl.Int64).cast(pl.String)
         text = as_whole.zip_with(whole.fill_null(False), series.cast(pl.String))
-    elif series.dtype == pl.Null:
-        text = series.cast(pl.String)
     else:
         text = series.cast(pl.String, strict=False)
     text = text.str.strip_chars()
@@ -183,19 +181,15 @@ def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
         moments, unreadable = local.cast(pl.Datetime("ms")), 0
     else:
         text = as_text(series)
-        moments = _parsed(text, format)
+        if format is None:
+            moments = pl.Series([None] * len(text), dtype=pl.Datetime("ms"))
+        elif "%H" in format:
+            moments = text.str.to_datetime(format, strict=False, time_unit="ms")
+        else:
+            moments = text.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
         unreadable = int((moments.is_null() & text.is_not_null()).sum())
     seconds = moments.dt.epoch("ms").cast(pl.Float64) / 1000
     return np.array(seconds.fill_null(float("nan")).to_numpy(), dtype=np.float64), unreadable
-
-
-def _parsed(text: Any, format: str | None) -> Any:
-    pl = polars()
-    if format is None:
-        return pl.Series([None] * len(text), dtype=pl.Datetime("ms"))
-    if "%H" in format:
-        return text.str.to_datetime(format, strict=False, time_unit="ms")
-    return text.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
 
 
 # --------------------------------------------------------------------------------------------------------- arrays
@@ -218,7 +212,7 @@ def typed(column: Array, *, parse: bool = False, words: bool = False) -> Array:
     if column.dtype.kind == "M" and not (parse or words):
         return column
     cells = column.astype(object)
-    missing = _missing(cells, blank=parse or words)
+    missing = np.array([_is_missing(cell, blank=parse or words) for cell in cells], dtype=bool)
     if not words and (parse or all(isinstance(cell, Real) for cell in cells[~missing])):
         try:
             return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, missing, strict=True)])
@@ -232,17 +226,13 @@ def typed(column: Array, *, parse: bool = False, words: bool = False) -> Array:
     return texts
 
 
-def _missing(cells: Array, blank: bool) -> Bools:
+def _is_missing(cell: Any, blank: bool) -> bool:
     """None, NaN, and what pandas has for them; text of nothing but spaces, too, if `blank` is."""
-
-    def is_missing(cell: Any) -> bool:
-        if cell is None or (blank and str(cell).strip() == ""):
-            return True
-        try:
-            return bool(cell != cell)  # NaN, NaT
-        except TypeError:  # pandas' NA, which is neither equal nor unequal
-            return True
-        except ValueError:  # an array in a cell
-            return False
-
-    return np.array([is_missing(cell) for cell in cells], dtype=bool)
+    if cell is None or (blank and str(cell).strip() == ""):
+        return True
+    try:
+        return bool(cell != cell)  # NaN, NaT
+    except TypeError:  # pandas' NA, which is neither equal nor unequal
+        return True
+    except ValueError:  # an array in a cell
+        return False

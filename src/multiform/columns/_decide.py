@@ -152,23 +152,17 @@ def _date(series: Any, text: Any, why: str) -> Date | None:
 
 
 def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | None:
-    pl = polars()
-    name = str(series.name)
+    pl, name = polars(), str(series.name)
     if series.dtype == pl.Boolean:
         return None
     values, comma, unreadable = any_numbers(series)
-    if (
-        unreadable
-        or np.isnan(values).all()
-        or (series.dtype == pl.String and text.drop_nulls().str.contains(NEEDLESS_ZERO).any())
-    ):
-        return None
     present = values[~np.isnan(values)]
+    padded = series.dtype == pl.String and text.drop_nulls().str.contains(NEEDLESS_ZERO).any()
+    if unreadable or not len(present) or padded:
+        return None
     whole = bool((present == np.round(present)).all())
-    if whole and n_distinct == len(present) >= ENOUGH_ROWS:
-        why = _identifying(name, present)
-        if why:
-            return Dropped(name, why, "identifier")
+    if whole and n_distinct == len(present) >= ENOUGH_ROWS and (why := _identifying(name, present)):
+        return Dropped(name, why, "identifier")
     n_values = len(np.unique(present))
     if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
         return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma)
@@ -182,9 +176,8 @@ def _identifying(name: str, values: Doubles) -> str | None:
     if len(np.unique(np.diff(values))) == 1:
         return "it counts the rows"
     digits = {len(f"{abs(value):.0f}") for value in values}
-    if len(digits) == 1 and digits.pop() >= LONG_NUMBER:
-        return "all values are distinct numbers of the same length"
-    return None
+    is_long = len(digits) == 1 and digits.pop() >= LONG_NUMBER
+    return "all values are distinct numbers of the same length" if is_long else None
 
 
 # ----------------------------------------------------------------------------------------------------------- text

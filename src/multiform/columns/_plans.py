@@ -79,19 +79,15 @@ class Encoding:
 
     def encode(self, columns: Mapping[str, Array]) -> Floats:
         """The columns of some patients, side by side; a feature that is not given is missing."""
-        n = len(next(iter(columns.values())))
-        found = self._read({code.name: columns.get(code.name, np.full(n, np.nan)) for code in self.codes})
-        raw = np.hstack([code.columns(found[code.name]) for code in self.codes])
+        missing = np.full(len(next(iter(columns.values()))), np.nan)
+        found: list[Any] = [_read(code.name, columns.get(code.name, missing), type(code)) for code in self.codes]
+        raw = np.hstack([code.columns(values) for code, values in zip(self.codes, found, strict=True)])
         standard = np.clip((raw - self.center) / self.scale, -FARTHEST, FARTHEST)
         return np.ascontiguousarray(standard, dtype=np.float32)
 
     def filled(self, columns: Mapping[str, Array]) -> dict[str, Array]:
         """The features themselves, missing values filled in."""
-        found = self._read(columns)
-        return {code.name: code.filled(found[code.name]) for code in self.codes}
-
-    def _read(self, columns: Mapping[str, Array]) -> dict[str, Any]:
-        return {code.name: _read(code.name, columns[code.name], type(code)) for code in self.codes}
+        return {code.name: code.filled(_read(code.name, columns[code.name], type(code))) for code in self.codes}
 
     def state(self) -> dict[str, Any]:
         """What it has learnt as plain values, for a model file."""

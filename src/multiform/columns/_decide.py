@@ -121,9 +121,6 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
     raise TableError(f"The role of column {name!r} must be one of {', '.join(ROLES)}; got {role!r}.")
 
 
-# ---------------------------------------------------------------------------------------------------------- dates
-
-
 def _date(series: Any, text: Any, why: str) -> Date | None:
     pl = polars()
     format: str | None = None
@@ -146,9 +143,6 @@ def _date(series: Any, text: Any, why: str) -> Date | None:
     seconds, _ = as_dates(series, format)
     missing = np.isnan(seconds)
     return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
-
-
-# -------------------------------------------------------------------------------------------------------- numbers
 
 
 def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | None:
@@ -178,9 +172,6 @@ def _identifying(name: str, values: Doubles) -> str | None:
     digits = {len(f"{abs(value):.0f}") for value in values}
     is_long = len(digits) == 1 and digits.pop() >= LONG_NUMBER
     return "all values are distinct numbers of the same length" if is_long else None
-
-
-# ----------------------------------------------------------------------------------------------------------- text
 
 
 def _words(name: str, text: Any, n_distinct: int, most_categories: int, most_words: int) -> Column:

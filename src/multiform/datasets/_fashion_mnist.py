@@ -78,18 +78,16 @@ def load_fashion_mnist(data_dir: str | os.PathLike[str] | None = None) -> tuple[
 
 
 def _load_folder(folder: Path, named_by: str) -> tuple[Images, Labels, Images, Labels]:
-    paths = [_find(folder, name, named_by) for name in _FILES]
+    paths = []
+    for name in _FILES:
+        present = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
+        if not present:
+            raise FileNotFoundError(
+                f"The folder {folder} ({named_by}) has neither {name}.gz nor {name}; it must hold the four IDX files "
+                f"of Fashion-MNIST: {', '.join(_FILES)} (each plain or .gz)."
+            )
+        paths.append(present[0])
     return *_read_part(paths[0], paths[1]), *_read_part(paths[2], paths[3])
-
-
-def _find(folder: Path, name: str, named_by: str) -> Path:
-    for path in (folder / f"{name}.gz", folder / name):
-        if path.is_file():
-            return path
-    raise FileNotFoundError(
-        f"The folder {folder} ({named_by}) has neither {name}.gz nor {name}; it must hold the four IDX files "
-        f"of Fashion-MNIST: {', '.join(_FILES)} (each plain or .gz)."
-    )
 
 
 def _read_part(images_path: Path, labels_path: Path) -> tuple[Images, Labels]:

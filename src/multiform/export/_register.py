@@ -139,21 +139,15 @@ def _infer_types(operator: Any) -> None:
 
 def _outputs(model: Any, X: Any) -> dict[str, Any]:
     """The type of each output."""
-    from skl2onnx.common.data_types import (
-        BooleanTensorType,
-        DoubleTensorType,
-        FloatTensorType,
-        Int64TensorType,
-        StringTensorType,
-    )
+    from skl2onnx.common import data_types as types
 
-    number = DoubleTensorType if is_double(X) else FloatTensorType
-    label = StringTensorType if _labels(model).dtype.kind in "UO" else Int64TensorType
+    number = types.DoubleTensorType if is_double(X) else types.FloatTensorType
+    label = types.StringTensorType if _labels(model).dtype.kind in "UO" else types.Int64TensorType
     outputs = {"label": label, "probabilities": number}
     if isinstance(model, LoyaltyClassifier):
-        outputs |= {"loyalty": StringTensorType, "loyalty_score": number}
+        outputs |= {"loyalty": types.StringTensorType, "loyalty_score": number}
     if isinstance(model, TriageClassifier):
-        outputs |= {"accepted": BooleanTensorType, "trust": number}
+        outputs |= {"accepted": types.BooleanTensorType, "trust": number}
     return outputs
 
 

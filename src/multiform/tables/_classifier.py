@@ -45,13 +45,18 @@ class Surprise(NamedTuple):
     cells: int
 
 
-def _inner_has(method: str) -> Any:
-    """The method exists where the classifier behind the columns has it."""
+def _asked(method: str, what: str) -> Any:
+    """A method that asks the classifier behind the columns, and exists where that has it."""
 
-    def check(self: TableClassifier) -> bool:
+    def known(self: TableClassifier) -> bool:
         return hasattr(getattr(self, "estimator_", None) or self._inner(), method)
 
-    return available_if(check)
+    def ask(self: TableClassifier, X: Any) -> Array:
+        matrix = self.transform(X)
+        return np.asarray(getattr(self.estimator_, method)(matrix))
+
+    ask.__name__, ask.__doc__ = method, what
+    return available_if(known)(ask)
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -242,31 +247,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The classifier's answers."""
-        return self._ask("predict", X)
-
-    @_inner_has("predict_proba")  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """The classifier's chances: shape (n, m)."""
-        return self._ask("predict_proba", X)
-
-    @_inner_has("predict_loyalty")  # type: ignore[untyped-decorator]
-    def predict_loyalty(self, X: Any) -> Array:
-        """The loyalty type of each answer."""
-        return self._ask("predict_loyalty", X)
-
-    @_inner_has("loyalty_score")  # type: ignore[untyped-decorator]
-    def loyalty_score(self, X: Any) -> Array:
-        """The estimated chance that the answer is right."""
-        return self._ask("loyalty_score", X)
-
-    @_inner_has("defer")  # type: ignore[untyped-decorator]
-    def defer(self, X: Any) -> Array:
-        """Which answers the promise does not cover."""
-        return self._ask("defer", X)
-
-    def _ask(self, method: str, X: Any) -> Array:
         matrix = self.transform(X)
-        return np.asarray(getattr(self.estimator_, method)(matrix))
+        return np.asarray(self.estimator_.predict(matrix))
+
+    predict_proba = _asked("predict_proba", "The classifier's chances: shape (n, m).")
+    predict_loyalty = _asked("predict_loyalty", "The loyalty type of each answer.")
+    loyalty_score = _asked("loyalty_score", "The estimated chance that the answer is right.")
+    defer = _asked("defer", "Which answers the promise does not cover.")
 
     def answers(self, X: Any, *, chances: bool = False) -> tuple[Any, list[Surprise]]:
         """Everything that can be said of each row, and what was odd about the table.

@@ -188,19 +188,15 @@ def _level(graph: Graph, model: LoyaltyClassifier, predicted: str) -> str:
     answers = graph.columns(predicted, np.arange(1, 1 + len(altered)))
     claimed = graph.cast(graph.node("Equal", answers, graph.constant(altered[None, :])), np.int64)
     claims = graph.total(graph.node("Reshape", claimed, graph.constant([-1, n_betas + n_gammas, m])), axis=2)
-
-    def claims_of(step: int) -> str:
-        return graph.node("Gather", claims, graph.constant(np.int64(step)), axis=1)
-
-    level = graph.node("Mul", claims_of(0), graph.constant(np.int64(0)))
-    level = graph.node("Add", level, graph.constant(np.int64(n_betas)))  # normal
-    for step in reversed(range(n_gammas)):
-        weak = graph.node("GreaterOrEqual", claims_of(n_betas + step), graph.constant(np.int64(3)))
-        level = graph.node("Where", weak, graph.constant(np.int64(n_betas + n_gammas - step)), level)
-    for step in reversed(range(n_betas)):
-        strong = graph.node("Equal", claims_of(step), graph.constant(np.int64(1)))
-        level = graph.node("Where", strong, graph.constant(np.int64(step)), level)
-    return level
+    # The first rung that holds decides: strong where one class claims a sample, weak where three do, else normal.
+    rungs = [graph.node("Equal", graph.columns(claims, np.arange(n_betas)), graph.constant(1))]
+    if n_gammas:
+        pushed = graph.columns(claims, n_betas + np.arange(n_gammas))
+        rungs.append(graph.node("GreaterOrEqual", pushed, graph.constant(3)))
+    rungs.append(graph.node("GreaterOrEqual", graph.columns(claims, np.array([0])), graph.constant(0)))
+    first = graph.node("ArgMax", graph.cast(graph.beside(*rungs), np.float64), axis=1, keepdims=0)
+    levels = [*range(n_betas), *range(n_betas + n_gammas, n_betas, -1), n_betas]
+    return graph.node("Gather", graph.constant(levels), first)
 
 
 # -------------------------------------------------------------------------------------------------------- triage

@@ -19,7 +19,7 @@ from multiform.files import atomic_path
 from multiform.loyalty import LoyaltyClassifier
 from multiform.triage import TriageClassifier
 
-OURS = (QMSClassifier, QMSClassifierCV, LoyaltyClassifier, TriageClassifier)
+EXPORTED = (QMSClassifier, QMSClassifierCV, LoyaltyClassifier, TriageClassifier)
 OPTIONS = {"zipmap": [True, False, "columns"], "output_class_labels": [False, True], "nocl": [False, True]}
 
 
@@ -34,7 +34,7 @@ def register_onnx() -> None:
     >>> register_onnx()
     """
     update = _skl2onnx("register_onnx").update_registered_converter
-    for kind in OURS:
+    for kind in EXPORTED:
         parser = _parse if kind in (LoyaltyClassifier, TriageClassifier) else None
         update(kind, f"Multiform{kind.__name__}", _infer_types, _convert, parser=parser, options=OPTIONS)
 
@@ -88,7 +88,7 @@ def to_onnx(
 
     check_is_fitted(model)
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if not isinstance(last, OURS):
+    if not isinstance(last, EXPORTED):
         raise ValueError(
             "The model given to to_onnx must be one of QMSClassifier, QMSClassifierCV, LoyaltyClassifier and "
             f"TriageClassifier, or a scikit-learn Pipeline that ends with one; got {type(last).__name__}."

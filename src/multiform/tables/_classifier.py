@@ -30,8 +30,8 @@ from multiform.loyalty import LoyaltyClassifier
 from multiform.state import fitted_state, require, require_names
 
 ASKED = ("drop", "numbers", "categories", "dates", "texts", "identifiers")  # parameters that say what a column is
-MOST_CLASSES = 1000
-FEW_CLASSES = 50  # fewer distinct values than this are classes, however few the rows
+MOST_LABELS = 1000  # distinct ones that are classes and not measurements
+FEW_LABELS = 50  # fewer distinct values than this are classes, however few the rows
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
 FITTED = ("columns_", "target_", "estimator_", "training_")  # what a model file holds
 FOLLOWING = ("classes_", "n_features_in_", "feature_names_in_")  # and what follows from it
@@ -181,21 +181,21 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix, _ = _read(columns, features)
         estimator = choose(matrix, labels).fit(matrix, labels)
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
-        self._set_columns(columns)
-        self.target_ = target
-        self.classes_ = np.asarray(estimator.classes_)
-        self.estimator_ = estimator
-        self.training_ = {
+        training = {
             "rows": len(labels),
             "rows_without_label": int((~present).sum()),
             "class_counts": {str(label): count for label, count in counts.items()},
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
         }
-        self._whole_labels = whole
+        self._set_fitted(columns, target, estimator, training, whole)
         return self
 
-    def _set_columns(self, columns: list[Column]) -> None:
-        self.columns_ = columns
+    def _set_fitted(
+        self, columns: list[Column], target: str | None, estimator: Any, training: dict[str, Any], whole: bool
+    ) -> None:
+        self.columns_, self.target_, self.estimator_, self.training_ = columns, target, estimator, training
+        self._whole_labels = whole
+        self.classes_ = np.asarray(estimator.classes_)
         self.n_features_in_ = len(columns)
         self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
 
@@ -300,10 +300,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(target is None or isinstance(target, str), "the target is no name")
         require(isinstance(state["training_"], dict), "the figures of the training are none")
         require(isinstance(state["whole_labels"], bool), "whole_labels is neither true nor false")
-        self._set_columns(columns)
-        self.target_, self.estimator_, self.training_ = target, estimator, state["training_"]
-        self.classes_ = np.asarray(estimator.classes_)
-        self._whole_labels = state["whole_labels"]
+        self._set_fitted(columns, target, estimator, state["training_"], state["whole_labels"])
 
 
 def fit_chosen(model: TableClassifier, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
@@ -382,7 +379,7 @@ def learn_labels(series: Any) -> tuple[Array, Bools, bool]:
         found = f"only {labels.tolist()[0]!r}" if n_distinct else "no label"
         raise TableError(f"The target column {series.name!r} holds {found}; there must be at least two classes.")
     numeric = not as_numbers(series)[1]
-    if n_distinct > MOST_CLASSES or (n_distinct > FEW_CLASSES and n_distinct > (0.2 if numeric else 0.5) * len(labels)):
+    if n_distinct > MOST_LABELS or (n_distinct > FEW_LABELS and n_distinct > (0.2 if numeric else 0.5) * len(labels)):
         raise TableError(
             f"The target column {series.name!r} holds {n_distinct} distinct values in {len(labels)} rows, too many "
             f"for classes{', as a measurement has' if numeric else ''}; put them into groups first."

@@ -20,14 +20,14 @@ import numpy as np
 from multiform.columns import TableError, polars
 from multiform.tables._delimited import delimited_batches
 
-SUFFIXES = {
+FORMAT_SUFFIXES = {
     "csv": (".csv", ".txt"),
     "tsv": (".tsv", ".tab"),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
     "npz": (".npz",),
 }
-FORMATS = tuple(SUFFIXES)
+FORMATS = tuple(FORMAT_SUFFIXES)
 STANDARD_INPUT = "-"
 BATCH_ROWS = 20_000
 
@@ -123,7 +123,7 @@ def _format_of(path: str) -> str:
     if os.path.isdir(path):
         raise TableError(f"{path} is a folder; give its files, as {os.path.join(path, '*.csv')}.")
     suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
-    for format, known in SUFFIXES.items():
+    for format, known in FORMAT_SUFFIXES.items():
         if suffixes and suffixes[-1] in known:
             return format
     raise TableError(

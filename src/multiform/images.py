@@ -135,8 +135,7 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The columns of every image, float32 of shape (n, 2 * n_filters * grid**2)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="numeric", reset=False)
-        n_columns = 2 * self.filters_.shape[1] * self.grid**2
-        columns = np.empty((len(X), n_columns), dtype=np.float32)
+        columns = np.empty((len(X), 2 * self.filters_.shape[1] * self.grid**2), dtype=np.float32)
         pooling = self._pooling()
         n_threads = min(effective_threads(self.n_jobs), len(X))
         borders = np.linspace(0, len(X), n_threads + 1).astype(int)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from multiform.datasets import _fashion_mnist, load_fashion_mnist
-from multiform.datasets._idx import read_idx
+from multiform.datasets._fashion_mnist import read_idx
 from tests.datasets.idx_files import idx_bytes, write_folder
 
 

@@ -2,16 +2,23 @@
 
 Three rooms read columns: `multiform.tables` (any table, by way of polars), `multiform.diagnosis` (the features of a
 plan, as arrays) and `QMSClassifierCV` (one-hot values and hinges beside the columns of a matrix). What they do alike
-stands here once. Where they differ, `_limits.py` has the numbers side by side, and `Number` and `Category` say what
-becomes of missing cells.
+stands here once. Where they differ, `_plans.py` has the numbers beside those of tables, and `Number` and `Category`
+say what becomes of missing cells.
 """
 
-from multiform.columns._cells import TableError, as_numbers, as_text, numbers_or_text, polars, typed
-from multiform.columns._decide import ROLES, decide
+from multiform.columns._cells import (
+    TableError,
+    as_frame,
+    as_numbers,
+    as_text,
+    columns_of,
+    numbers_or_text,
+    polars,
+    typed,
+)
+from multiform.columns._decide import MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, decide
 from multiform.columns._encodings import Encodings
-from multiform.columns._frames import as_frame, columns_of
-from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Encoded, Number, Text, column_from
-from multiform.columns._limits import MOST_CATEGORIES, MOST_CODED, MOST_WORDS
+from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text, column_from
 from multiform.columns._plans import Encoding
 
 __all__ = [
@@ -24,7 +31,6 @@ __all__ = [
     "Column",
     "Date",
     "Dropped",
-    "Encoded",
     "Encoding",
     "Encodings",
     "Number",

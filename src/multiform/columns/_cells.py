@@ -1,4 +1,4 @@
-"""Cells as text, as numbers and as dates, whatever types they have, and which of them are missing.
+"""Tables as callers have them, and their cells as text, as numbers and as dates, whatever types they have.
 
 Tables are polars series, which may come from text files, where a missing value is written in many ways. Everything else
 is arrays, where it is None, NaN, or what pandas has for them.
@@ -6,26 +6,14 @@ is arrays, where it is None, NaN, or what pandas has for them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from multiform._typing import Array, Bools, Doubles
-
-__all__ = [
-    "DATE_FORMATS",
-    "MISSING",
-    "TableError",
-    "any_numbers",
-    "as_dates",
-    "as_numbers",
-    "as_text",
-    "is_plain",
-    "numbers_or_text",
-    "polars",
-    "typed",
-]
+from multiform._typing import Array, Doubles
 
 # What stands for a missing value in a text table.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
@@ -76,6 +64,56 @@ def polars() -> Any:
     return library
 
 
+# --------------------------------------------------------------------------------------------------------------- frames
+
+
+def columns_of(X: Any, names: Sequence[str] | None = None) -> dict[str, Array]:
+    """The columns by name, all or those named; those of a matrix are named by their places."""
+    if isinstance(X, Mapping):
+        found = {str(name): values for name, values in X.items()}
+    elif isinstance(frame := nw.from_native(X, eager_only=True, pass_through=True), nw.DataFrame):
+        found = {str(series.name): series.to_native() for series in frame.iter_columns()}  # a frame may count them
+    else:
+        matrix = np.asarray(X)
+        named = [f"column {j}" for j in range(matrix.shape[1])] if names is None else names
+        found = {name: matrix[:, j] for j, name in enumerate(named)}
+    return {name: np.asarray(found[name]) for name in (found if names is None else names)}
+
+
+def as_frame(table: Any) -> Any:
+    """A polars frame from a frame, a mapping of columns, or a matrix (columns ``x0``, ``x1``, ...)."""
+    pl = polars()
+    if isinstance(table, Mapping):
+        return pl.DataFrame({str(name): values for name, values in table.items()}, strict=False)
+    if isinstance(table, np.ndarray) and table.ndim == 2:
+        return pl.DataFrame({f"x{column}": table[:, column] for column in range(table.shape[1])})
+    frame = nw.from_native(table, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    if not isinstance(frame, nw.DataFrame):
+        raise TableError(
+            "A table must be a polars or pandas frame, a mapping of columns or a matrix; "
+            f"got {type(table).__name__}{f' of shape {table.shape}' if hasattr(table, 'shape') else ''}."
+        )
+    native = frame.to_native()
+    if isinstance(native, pl.DataFrame):
+        return native
+    return pl.DataFrame([_polars_series(series) for series in frame.iter_columns()])
+
+
+def _polars_series(series: Any) -> Any:
+    """By way of NumPy and lists, which need no further library and take cells of several types; a gap is None."""
+    pl = polars()
+    name, missing = str(series.name), series.is_null()
+    if (series.dtype.is_numeric() or series.dtype == nw.Boolean) and not missing.any():
+        return pl.Series(name, series.to_numpy())
+    if series.dtype.is_float():
+        return pl.Series(name, np.asarray(series.to_numpy(), dtype=np.float64))
+    cells: list[Any] = [None if gap else cell for cell, gap in zip(series.to_list(), missing.to_list(), strict=True)]
+    cells = [cell.to_pydatetime() if hasattr(cell, "to_pydatetime") else cell for cell in cells]
+    return pl.Series(name, cells, strict=False)
+
+
 # ----------------------------------------------------------------------------------------------- polars series
 
 
@@ -97,8 +135,6 @@ def as_text(series: Any) -> Any:
         whole = series.is_finite() & (series == series.round(0)) & (series.abs() < 2**53)
         as_whole = series.set(~whole.fill_null(False), None).cast(pl.Int64).cast(pl.String)
         text = as_whole.zip_with(whole.fill_null(False), series.cast(pl.String))
-    elif series.dtype == pl.Null:
-        text = series.cast(pl.String)
     else:
         text = series.cast(pl.String, strict=False)
     text = text.str.strip_chars()
@@ -145,19 +181,15 @@ def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
         moments, unreadable = local.cast(pl.Datetime("ms")), 0
     else:
         text = as_text(series)
-        moments = _parsed(text, format)
+        if format is None:
+            moments = pl.Series([None] * len(text), dtype=pl.Datetime("ms"))
+        elif "%H" in format:
+            moments = text.str.to_datetime(format, strict=False, time_unit="ms")
+        else:
+            moments = text.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
         unreadable = int((moments.is_null() & text.is_not_null()).sum())
     seconds = moments.dt.epoch("ms").cast(pl.Float64) / 1000
     return np.array(seconds.fill_null(float("nan")).to_numpy(), dtype=np.float64), unreadable
-
-
-def _parsed(text: Any, format: str | None) -> Any:
-    pl = polars()
-    if format is None:
-        return pl.Series([None] * len(text), dtype=pl.Datetime("ms"))
-    if "%H" in format:
-        return text.str.to_datetime(format, strict=False, time_unit="ms")
-    return text.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
 
 
 # --------------------------------------------------------------------------------------------------------- arrays
@@ -180,7 +212,7 @@ def typed(column: Array, *, parse: bool = False, words: bool = False) -> Array:
     if column.dtype.kind == "M" and not (parse or words):
         return column
     cells = column.astype(object)
-    missing = _missing(cells, blank=parse or words)
+    missing = np.array([_is_missing(cell, blank=parse or words) for cell in cells], dtype=bool)
     if not words and (parse or all(isinstance(cell, Real) for cell in cells[~missing])):
         try:
             return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, missing, strict=True)])
@@ -194,17 +226,13 @@ def typed(column: Array, *, parse: bool = False, words: bool = False) -> Array:
     return texts
 
 
-def _missing(cells: Array, blank: bool) -> Bools:
+def _is_missing(cell: Any, blank: bool) -> bool:
     """None, NaN, and what pandas has for them; text of nothing but spaces, too, if `blank` is."""
-
-    def is_missing(cell: Any) -> bool:
-        if cell is None or (blank and str(cell).strip() == ""):
-            return True
-        try:
-            return bool(cell != cell)  # NaN, NaT
-        except TypeError:  # pandas' NA, which is neither equal nor unequal
-            return True
-        except ValueError:  # an array in a cell
-            return False
-
-    return np.array([is_missing(cell) for cell in cells], dtype=bool)
+    if cell is None or (blank and str(cell).strip() == ""):
+        return True
+    try:
+        return bool(cell != cell)  # NaN, NaT
+    except TypeError:  # pandas' NA, which is neither equal nor unequal
+        return True
+    except ValueError:  # an array in a cell
+        return False

@@ -23,26 +23,22 @@ import numpy as np
 
 from multiform._typing import Doubles
 from multiform.columns._cells import DATE_FORMATS, TableError, any_numbers, as_dates, as_text, is_plain, polars
-from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text
-from multiform.columns._limits import (
-    ALMOST_ALL,
-    ENOUGH_ROWS,
-    FEWEST_VALUES,
-    LONG_NUMBER,
-    MANY_VALUES,
-    MANY_WORDS,
-    MOST_CATEGORIES,
-    MOST_VALUES,
-    MOST_WORDS,
-)
-
-__all__ = ["ROLES", "decide"]
+from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Column, Date, Dropped, Number, Text
 
 ROLES = ("number", "category", "date", "text", "identifier", "drop")
 IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid|key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
 CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
 COMMA = ", with a decimal comma"
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
+
+MOST_CODED = 200  # columns of a table: in a wider one, a number of few values is no code but a pixel, or the like
+MOST_CATEGORIES = 50  # columns that a category becomes at most
+MOST_WORDS = 200  # columns that a text becomes at most
+MANY_VALUES = 50  # distinct ones, from which on words are read one by one
+MANY_WORDS = 3.0  # on average, in free text
+ENOUGH_ROWS = 20  # to call a column of distinct values an identifier
+ALMOST_ALL = 0.95
+LONG_NUMBER = 9  # digits
 
 
 def decide(
@@ -81,10 +77,8 @@ def decide(
     'identifier'
     """
     name = str(series.name)
-    if role == "drop":
-        return Dropped(name, "asked for", "dropped")
-    if role == "identifier":
-        return Dropped(name, "asked for", "identifier")
+    if role in ("drop", "identifier"):
+        return Dropped(name, "asked for", "dropped" if role == "drop" else role)
     if not is_plain(series):
         return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
     text = as_text(series)
@@ -127,9 +121,6 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
     raise TableError(f"The role of column {name!r} must be one of {', '.join(ROLES)}; got {role!r}.")
 
 
-# ---------------------------------------------------------------------------------------------------------- dates
-
-
 def _date(series: Any, text: Any, why: str) -> Date | None:
     pl = polars()
     format: str | None = None
@@ -154,27 +145,18 @@ def _date(series: Any, text: Any, why: str) -> Date | None:
     return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
 
 
-# -------------------------------------------------------------------------------------------------------- numbers
-
-
 def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | None:
-    pl = polars()
-    name = str(series.name)
+    pl, name = polars(), str(series.name)
     if series.dtype == pl.Boolean:
         return None
     values, comma, unreadable = any_numbers(series)
-    if (
-        unreadable
-        or np.isnan(values).all()
-        or (series.dtype == pl.String and text.drop_nulls().str.contains(NEEDLESS_ZERO).any())
-    ):
-        return None
     present = values[~np.isnan(values)]
+    padded = series.dtype == pl.String and text.drop_nulls().str.contains(NEEDLESS_ZERO).any()
+    if unreadable or not len(present) or padded:
+        return None
     whole = bool((present == np.round(present)).all())
-    if whole and n_distinct == len(present) >= ENOUGH_ROWS:
-        why = _identifying(name, present)
-        if why:
-            return Dropped(name, why, "identifier")
+    if whole and n_distinct == len(present) >= ENOUGH_ROWS and (why := _identifying(name, present)):
+        return Dropped(name, why, "identifier")
     n_values = len(np.unique(present))
     if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
         return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma)
@@ -188,12 +170,8 @@ def _identifying(name: str, values: Doubles) -> str | None:
     if len(np.unique(np.diff(values))) == 1:
         return "it counts the rows"
     digits = {len(f"{abs(value):.0f}") for value in values}
-    if len(digits) == 1 and digits.pop() >= LONG_NUMBER:
-        return "all values are distinct numbers of the same length"
-    return None
-
-
-# ----------------------------------------------------------------------------------------------------------- text
+    is_long = len(digits) == 1 and digits.pop() >= LONG_NUMBER
+    return "all values are distinct numbers of the same length" if is_long else None
 
 
 def _words(name: str, text: Any, n_distinct: int, most_categories: int, most_words: int) -> Column:

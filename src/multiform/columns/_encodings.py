@@ -13,11 +13,11 @@ from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from multiform._typing import Array, Ints
-from multiform.columns._limits import FEWEST_VALUES, MOST_ENRICHED, MOST_VALUES, N_KNOTS
+from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES
 from multiform.state import require, require_array, require_names
 
-__all__ = ["Encodings"]
-
+MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
+N_KNOTS = 5  # of the hinges
 MOST_FEATURES = 2**26  # in a model file, so that a damaged one cannot ask for all memory
 
 
@@ -42,12 +42,10 @@ class Encodings:
         self._asked = names
 
     def fit(self, X: Any) -> Encodings:
-        asked: Sequence[Any]
         sparse = scipy.sparse.issparse(X)
+        asked: list[Any] = [self._asked] if isinstance(self._asked, str) else list(self._asked)
         if isinstance(self._asked, str) and self._asked == "auto":
-            asked = ("plain",) if sparse or X.shape[1] > MOST_ENRICHED else ("plain", "enriched")
-        else:
-            asked = [self._asked] if isinstance(self._asked, str) else list(self._asked)
+            asked = ["plain"] if sparse or X.shape[1] > MOST_ENRICHED else ["plain", "enriched"]
         names, transformers = [], []
         for encoding in asked:
             name = encoding if isinstance(encoding, str) else type(encoding).__name__
@@ -56,7 +54,9 @@ class Encodings:
                     raise ValueError(
                         'encodings of QMSClassifierCV: "enriched" needs dense X; use "plain", or X.toarray().'
                     )
-                transformers.append(_enrichment(*_few_and_many(X)).fit(X))
+                n_values = np.array([len(np.unique(column)) for column in X.T])
+                few = np.flatnonzero((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
+                transformers.append(_enrichment(few, np.flatnonzero(n_values > MOST_VALUES)).fit(X))
             elif hasattr(encoding, "fit") and hasattr(encoding, "transform"):
                 transformers.append(clone(encoding).fit(X))
             elif name != "plain":
@@ -113,13 +113,6 @@ class Encodings:
         fits = isinstance(enriched, list) and len(enriched) == names.count("enriched")
         require(fits, "the encodings lack what one of them has found")
         self._lay_out(names, [_restored(p, found) for found in enriched], np.broadcast_to(0.0, (1, p)))
-
-
-def _few_and_many(X: Array) -> tuple[Array, Array]:
-    """The columns of few distinct values, but more than two, and those of more."""
-    distinct = np.array([len(np.unique(column)) for column in X.T])
-    few = (distinct >= FEWEST_VALUES) & (distinct <= MOST_VALUES)
-    return np.flatnonzero(few), np.flatnonzero(distinct > MOST_VALUES)
 
 
 def _enrichment(

@@ -13,28 +13,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
 from multiform._typing import Array, Doubles
 from multiform.columns._cells import as_dates, as_numbers, as_text, is_plain, polars
-from multiform.columns._limits import LEAST_CELLS
 from multiform.state import require, require_array, require_names
 
-__all__ = ["Category", "Code", "Column", "Date", "Dropped", "Encoded", "Number", "Text", "column_from"]
-
+# A number of 3 to 12 distinct values may be a code, and gets a column per value (in plans, up to 6).
+FEWEST_VALUES, MOST_VALUES = 3, 12
+# Cells that must have a value for it to get a column, and cells that must be missing for a column to say so.
+LEAST_CELLS = 1, 1
 DAY = 86_400.0
 Texts = Sequence[str | None] | Array
-
-
-class Encoded(NamedTuple):
-    """A column as numbers, and what was odd about it."""
-
-    values: Doubles  # shape (n, width)
-    n_missing: int
-    n_unseen: int  # categories that the training data do not have
-    n_unreadable: int  # cells of a number or date column that are neither
+Encoded = tuple[Doubles, dict[str, int]]
 
 
 @dataclass(frozen=True)
@@ -58,7 +51,17 @@ class Column(ABC):
 
     @abstractmethod
     def encode(self, series: Any) -> Encoded:
-        """The numbers for a polars series of any length."""
+        """The numbers for a polars series of any length, and its cells that are odd.
+
+        These are "missing", "unseen" (a category that the training data do not have) or "unreadable" (in a column of
+        numbers or dates, a cell that is neither).
+
+        Returns
+        -------
+        values : ndarray of shape (n, width)
+        odd : dict
+            How many cells are odd in each of these ways.
+        """
 
     @property
     def width(self) -> int:
@@ -77,6 +80,10 @@ class Column(ABC):
         """What it has learnt as plain values, for a model file."""
         return {"kind": type(self).__name__, **{field.name: getattr(self, field.name) for field in fields(self)}}
 
+    def _missing_name(self) -> list[str]:
+        """The name of the column that says where a cell is missing, if there is one."""
+        return [f"{self.name} missing"] if getattr(self, "has_missing", False) else []
+
 
 @dataclass(frozen=True)
 class Dropped(Column):
@@ -91,14 +98,14 @@ class Dropped(Column):
     def feature_names(self) -> list[str]:
         return []
 
+    def encode(self, series: Any) -> Encoded:
+        return np.empty((len(series), 0)), {}
+
     def typed(self, series: Any) -> Any:
         if is_plain(series):
-            return as_text(series).alias(self.name)
+            return super().typed(series)
         pl = polars()
         return pl.Series(self.name, [None] * len(series), dtype=pl.String)
-
-    def encode(self, series: Any) -> Encoded:
-        return Encoded(np.empty((len(series), 0)), 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -138,7 +145,7 @@ class Number(Column):
         return cls(name, why, float(np.median(values[~missing])), int(missing.sum()) >= least[1], **settings)
 
     def feature_names(self) -> list[str]:
-        missing = [f"{self.name} missing"] if self.has_missing else []
+        missing = self._missing_name()
         each = [*(f"{self.name} > {step:g}" for step in self.steps), *(f"{self.name} = {v:g}" for v in self.values)]
         return [self.name, *each, *missing] if self.fill_all else [self.name, *missing, *each]
 
@@ -162,8 +169,9 @@ class Number(Column):
     def encode(self, series: Any) -> Encoded:
         values, unreadable = as_numbers(series, self.decimal_comma)
         missing = np.isnan(values)
-        unseen = ~missing & ~np.isin(values, self.values) if self.values else np.zeros(0)
-        return Encoded(self.columns(values), int(missing.sum()) - unreadable, int(unseen.sum()), unreadable)
+        unseen = int((~missing & ~np.isin(values, self.values)).sum()) if self.values else 0
+        odd = {"missing": int(missing.sum()) - unreadable, "unseen": unseen, "unreadable": unreadable}
+        return self.columns(values), odd
 
 
 class Code(Number):
@@ -214,11 +222,8 @@ class Category(Column):
 
     def feature_names(self) -> list[str]:
         names = [f"{self.name} = {value}" for value in self.values]
-        return [
-            *names,
-            *([f"{self.name} other"] if self.has_other else []),
-            *([f"{self.name} missing"] if self.has_missing else []),
-        ]
+        other = [f"{self.name} other"] if self.has_other else []
+        return [*names, *other, *self._missing_name()]
 
     @cached_property
     def _place(self) -> dict[str, int]:
@@ -246,7 +251,7 @@ class Category(Column):
     def encode(self, series: Any) -> Encoded:
         texts = as_text(series).to_list()
         unseen = sum(text is not None and text not in self._place for text in texts)
-        return Encoded(self.columns(texts), texts.count(None), unseen, 0)
+        return self.columns(texts), {"missing": texts.count(None), "unseen": unseen}
 
 
 @dataclass(frozen=True)
@@ -261,11 +266,8 @@ class Date(Column):
 
     def feature_names(self) -> list[str]:
         circles = ["month", "weekday", *(["hour"] if self.has_time else [])]
-        return [
-            f"{self.name} day",
-            *(f"{self.name} {circle} {part}" for circle in circles for part in ("sin", "cos")),
-            *([f"{self.name} missing"] if self.has_missing else []),
-        ]
+        parts = [f"{self.name} {circle} {part}" for circle in circles for part in ("sin", "cos")]
+        return [f"{self.name} day", *parts, *self._missing_name()]
 
     def typed(self, series: Any) -> Any:
         pl = polars()
@@ -283,7 +285,8 @@ class Date(Column):
         turns = [month / 12, (np.floor(days) + 3) % 7 / 7, *([days % 1] if self.has_time else [])]
         circles = [part(2 * np.pi * turn) for turn in turns for part in (np.sin, np.cos)]
         columns = [days, *circles, *([missing] if self.has_missing else [])]
-        return Encoded(np.column_stack(columns).astype(np.float64), int(missing.sum()) - unreadable, 0, unreadable)
+        odd = {"missing": int(missing.sum()) - unreadable, "unreadable": unreadable}
+        return np.column_stack(columns).astype(np.float64), odd
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,7 +315,7 @@ class Text(Column):
     def encode(self, series: Any) -> Encoded:
         text = as_text(series)
         values = self._fitted.transform(text.fill_null("").to_list()).toarray()
-        return Encoded(np.asarray(values, dtype=np.float64), int(text.null_count()), 0, 0)
+        return np.asarray(values, dtype=np.float64), {"missing": int(text.null_count())}
 
 
 def _vectorizer(**settings: Any) -> Any:

@@ -20,18 +20,17 @@ import numpy.typing as npt
 
 from multiform._typing import Array, Doubles, Floats
 from multiform.columns._cells import typed
-from multiform.columns._kinds import Category, Code, Number, column_from
-from multiform.columns._limits import (
-    CUT_FROM,
-    CUTS,
-    FEWEST_VALUES,
-    LEAST_CELLS_IN_PLANS,
-    MOST_VALUES_IN_PLANS,
-)
+from multiform.columns._kinds import FEWEST_VALUES, Category, Code, Number, column_from
 from multiform.state import require, require_array, require_names
 
-__all__ = ["Encoding"]
+# As `MOST_VALUES` and `LEAST_CELLS` of tables: a plan is made from few patients and pays for every column.
+MOST_VALUES_IN_PLANS = 6
+LEAST_CELLS_IN_PLANS = 5, 10
 
+# Patients from which on a number is cut, and the quantiles at which: close to each other in the tails, which is where
+# the ill are.
+CUT_FROM = 1_000
+CUTS = (0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 0.75, 0.85, 0.9, 0.92, 0.94, 0.96, 0.97, 0.98, 0.99)
 FARTHEST = 1e6  # deviations from the mean: beyond, a slip of the pen is as good as another, and nothing overflows
 INDICATOR_SCALE = 0.6  # an indicator says less than a measurement: it is read at this share of its deviation
 
@@ -80,19 +79,15 @@ class Encoding:
 
     def encode(self, columns: Mapping[str, Array]) -> Floats:
         """The columns of some patients, side by side; a feature that is not given is missing."""
-        n = len(next(iter(columns.values())))
-        found = self._read({code.name: columns.get(code.name, np.full(n, np.nan)) for code in self.codes})
-        raw = np.hstack([code.columns(found[code.name]) for code in self.codes])
+        missing = np.full(len(next(iter(columns.values()))), np.nan)
+        found: list[Any] = [_read(code.name, columns.get(code.name, missing), type(code)) for code in self.codes]
+        raw = np.hstack([code.columns(values) for code, values in zip(self.codes, found, strict=True)])
         standard = np.clip((raw - self.center) / self.scale, -FARTHEST, FARTHEST)
         return np.ascontiguousarray(standard, dtype=np.float32)
 
     def filled(self, columns: Mapping[str, Array]) -> dict[str, Array]:
         """The features themselves, missing values filled in."""
-        found = self._read(columns)
-        return {code.name: code.filled(found[code.name]) for code in self.codes}
-
-    def _read(self, columns: Mapping[str, Array]) -> dict[str, Any]:
-        return {code.name: _read(code.name, columns[code.name], type(code)) for code in self.codes}
+        return {code.name: code.filled(_read(code.name, columns[code.name], type(code))) for code in self.codes}
 
     def state(self) -> dict[str, Any]:
         """What it has learnt as plain values, for a model file."""

@@ -1,13 +1,14 @@
-"""Fashion-MNIST, from a folder, from Debian's package, or from OpenML."""
+"""Fashion-MNIST, from a folder, from Debian's package, or from OpenML; and the IDX format of its files."""
 
+import gzip
 import importlib.util
 import os
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-
-from multiform.datasets._idx import read_idx
 
 ENVIRONMENT_VARIABLE = "MULTIFORM_FASHION_MNIST"
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -15,6 +16,7 @@ DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
 _SIDE = 28
 _N_CLASSES = 10
 _N_TRAIN = 60_000
+_UNSIGNED_BYTE = 0x08
 _FILES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -26,9 +28,7 @@ Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 
 
-def load_fashion_mnist(
-    data_dir: str | os.PathLike[str] | None = None,
-) -> tuple[Images, Labels, Images, Labels]:
+def load_fashion_mnist(data_dir: str | os.PathLike[str] | None = None) -> tuple[Images, Labels, Images, Labels]:
     """Load Fashion-MNIST: 60,000 training and 10,000 test images of clothes in 10 classes.
 
     The first of these that is there is taken, and then must be right: the folder ``data_dir``; the folder
@@ -78,18 +78,16 @@ def load_fashion_mnist(
 
 
 def _load_folder(folder: Path, named_by: str) -> tuple[Images, Labels, Images, Labels]:
-    paths = [_find(folder, name, named_by) for name in _FILES]
+    paths = []
+    for name in _FILES:
+        present = [path for path in (folder / f"{name}.gz", folder / name) if path.is_file()]
+        if not present:
+            raise FileNotFoundError(
+                f"The folder {folder} ({named_by}) has neither {name}.gz nor {name}; it must hold the four IDX files "
+                f"of Fashion-MNIST: {', '.join(_FILES)} (each plain or .gz)."
+            )
+        paths.append(present[0])
     return *_read_part(paths[0], paths[1]), *_read_part(paths[2], paths[3])
-
-
-def _find(folder: Path, name: str, named_by: str) -> Path:
-    for path in (folder / f"{name}.gz", folder / name):
-        if path.is_file():
-            return path
-    raise FileNotFoundError(
-        f"The folder {folder} ({named_by}) has neither {name}.gz nor {name}; it must hold the four IDX files "
-        f"of Fashion-MNIST: {', '.join(_FILES)} (each plain or .gz)."
-    )
 
 
 def _read_part(images_path: Path, labels_path: Path) -> tuple[Images, Labels]:
@@ -110,6 +108,38 @@ def _read_part(images_path: Path, labels_path: Path) -> tuple[Images, Labels]:
             "replace the file."
         )
     return images.reshape(len(images), -1), labels.astype(np.int64)
+
+
+def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
+    """Read an array of unsigned bytes with ``n_dimensions`` axes from an IDX file, plain or ``.gz``.
+
+    The header is two zero bytes, the type (8 for unsigned bytes), the number of axes, and one big-endian
+    32-bit length an axis; the array follows in C order and ends the file.
+    """
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise ValueError(f"{path} is not a complete gzip file ({error}); get the file again.") from error
+    header = struct.Struct(f">BBBB{n_dimensions}I")
+    expected = (0, 0, _UNSIGNED_BYTE, n_dimensions)
+    if tuple(content[:4]) != expected:
+        raise ValueError(
+            f"{path} is not an IDX file of unsigned bytes with {n_dimensions} axes: it must start with the "
+            f"bytes {bytes(expected).hex(' ')} and starts with {content[:4].hex(' ') or 'nothing'}; "
+            "replace the file."
+        )
+    if len(content) < header.size:
+        raise ValueError(f"{path} ends within its header, after {len(content)} bytes; get the file again.")
+    shape = header.unpack_from(content)[4:]
+    n_expected, n_present = int(np.prod(shape, dtype=object)), len(content) - header.size
+    if n_present != n_expected:
+        raise ValueError(
+            f"{path} is truncated or damaged: its header announces {' x '.join(map(str, shape))} = "
+            f"{n_expected} bytes, and {n_present} follow; get the file again."
+        )
+    return np.frombuffer(content, dtype=np.uint8, offset=header.size).reshape(shape).copy()
 
 
 def _load_openml() -> tuple[Images, Labels, Images, Labels]:

@@ -11,7 +11,6 @@ from importlib import resources
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 _DATA = resources.files("multiform.datasets") / "data"
@@ -56,12 +55,8 @@ def load_heart_disease(
     """
     if target not in ("presence", "grade"):
         raise ValueError(f"load_heart_disease: target must be 'presence' (0 or 1) or 'grade' (0 to 4), got {target!r}.")
-    names, data, grade = _read("heart_disease.csv")
-    if target == "presence":
-        values, value_names = (grade > 0).astype(np.int64), ["absent", "present"]
-    else:
-        values, value_names = grade, ["absent", "grade 1", "grade 2", "grade 3", "grade 4"]
-    return _bundle("heart_disease", names, data, values, target, value_names, return_X_y, as_frame, **_heart_costs())
+    value_names = ["absent", "grade 1", "grade 2", "grade 3", "grade 4"] if target == "grade" else ["absent", "present"]
+    return _loaded("heart_disease", target, value_names, return_X_y, as_frame, **_heart_costs())
 
 
 def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
@@ -71,10 +66,8 @@ def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = F
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Give the data as a pandas DataFrame and the target as a Series.
+    return_X_y, as_frame : bool, default=False
+        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
 
     Returns
     -------
@@ -89,17 +82,7 @@ def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = F
     >>> X.shape, y.shape
     ((699, 9), (699,))
     """
-    names, data, values = _read("breast_cancer_wisconsin.csv")
-    return _bundle(
-        "breast_cancer_wisconsin",
-        names,
-        data,
-        values,
-        "malignant",
-        ["benign", "malignant"],
-        return_X_y,
-        as_frame,
-    )
+    return _loaded("breast_cancer_wisconsin", "malignant", ["benign", "malignant"], return_X_y, as_frame)
 
 
 def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
@@ -107,10 +90,8 @@ def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Give the data as a pandas DataFrame and the target as a Series.
+    return_X_y, as_frame : bool, default=False
+        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
 
     Returns
     -------
@@ -125,8 +106,7 @@ def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     >>> X.shape, y.shape
     ((155, 19), (155,))
     """
-    names, data, values = _read("hepatitis.csv")
-    return _bundle("hepatitis", names, data, values, "dies", ["lives", "dies"], return_X_y, as_frame)
+    return _loaded("hepatitis", "dies", ["lives", "dies"], return_X_y, as_frame)
 
 
 def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
@@ -136,10 +116,8 @@ def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Give the data as a pandas DataFrame and the target as a Series.
+    return_X_y, as_frame : bool, default=False
+        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
 
     Returns
     -------
@@ -154,26 +132,17 @@ def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     >>> X.shape, y.shape
     ((7200, 21), (7200,))
     """
-    names, data, values = _read("thyroid.csv.gz")
-    target_names = ["class 1", "class 2", "normal"]
-    return _bundle("thyroid", names, data, values, "class", target_names, return_X_y, as_frame)
+    return _loaded("thyroid", "class", ["class 1", "class 2", "normal"], return_X_y, as_frame)
 
 
-def _rows(file_name: str) -> list[list[str]]:
-    content = (_DATA / file_name).read_bytes()
-    text = (gzip.decompress(content) if file_name.endswith(".gz") else content).decode("utf-8")
-    return list(csv.reader(text.splitlines()))
-
-
-def _read(file_name: str) -> tuple[list[str], NDArray[np.float64], NDArray[np.int64]]:
-    """Feature names, features and the target column of an embedded set."""
-    header, *rows = _rows(file_name)
-    table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows])
-    return header[:-1], table[:, :-1].copy(), table[:, -1].astype(np.int64)
+def _rows(name: str) -> list[list[str]]:
+    plain = _DATA / f"{name}.csv"
+    content = plain.read_bytes() if plain.is_file() else gzip.decompress((_DATA / f"{name}.csv.gz").read_bytes())
+    return list(csv.reader(content.decode("utf-8").splitlines()))
 
 
 def _heart_costs() -> dict[str, dict[str, Any]]:
-    header, *rows = _rows("heart_disease_costs.csv")
+    header, *rows = _rows("heart_disease_costs")
     costs: dict[str, float] = {}
     delays: dict[str, str] = {}
     groups: dict[str, dict[str, float]] = {}
@@ -186,20 +155,18 @@ def _heart_costs() -> dict[str, dict[str, Any]]:
     return {"costs": costs, "groups": groups, "delays": delays}
 
 
-def _bundle(
-    name: str,
-    feature_names: list[str],
-    data: NDArray[np.float64],
-    target: NDArray[np.int64],
-    target_column: str,
-    target_names: Sequence[str],
-    return_X_y: bool,
-    as_frame: bool,
-    **extra: Any,
+def _loaded(
+    name: str, target_name: str, target_names: Sequence[str], return_X_y: bool, as_frame: bool, **extra: Any
 ) -> Any:
-    """What scikit-learn's loaders return: a Bunch, or ``(data, target)``; NumPy or pandas."""
-    features: Any = data
-    values: Any = target
+    """What scikit-learn's loaders return: a Bunch, or ``(data, target)``; NumPy or pandas.
+
+    The target is the last column of the set; where it has two names and more values, it is whether the value is not 0.
+    """
+    header, *rows = _rows(name)
+    feature_names = header[:-1]
+    table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows])
+    features: Any = table[:, :-1].copy()
+    values: Any = np.minimum(table[:, -1], len(target_names) - 1).astype(np.int64)
     frame = None
     if as_frame:
         try:
@@ -208,9 +175,9 @@ def _bundle(
             raise ImportError(
                 f"load_{name}(as_frame=True) needs pandas: run `pip install pandas`, or use as_frame=False."
             ) from error
-        frame = pd.DataFrame(data, columns=feature_names)
-        frame[target_column] = target
-        features, values = frame[feature_names], frame[target_column]
+        frame = pd.DataFrame(features, columns=feature_names)
+        frame[target_name] = values
+        features, values = frame[feature_names], frame[target_name]
     if return_X_y:
         return features, values
     return Bunch(

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
+from multiform._typing import Array
 from multiform.columns import Encodings
 from multiform.export._graph import Graph, is_double
-
-__all__ = ["encoded"]
-
-Array = npt.NDArray[Any]
 
 
 def encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
     """The plain columns and what each transformer makes of them, as doubles: shape (n, width)."""
+    from skl2onnx._parse import _parse_sklearn
+
     plain = graph.cast(X.full_name, np.float64)
     # A float cannot hold 0.1 as a double can, so what is compared with a float is a float.
     precision = np.float64 if is_double(X) else np.float32
@@ -31,7 +29,8 @@ def encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
                 elif isinstance(part, SplineTransformer) and len(columns):
                     parts.append(_hinges(graph, plain, columns, part, precision))
         else:
-            parts.append(_by_its_own_converter(graph, transformer, X))
+            output = _parse_sklearn(graph.scope, transformer, [X])[0]  # by its own converter
+            parts.append(graph.cast(output.full_name, np.float64))
     return graph.beside(*parts)
 
 
@@ -94,10 +93,3 @@ def _transformed(transformer: SplineTransformer, points: Array) -> Array:
     """What becomes of the points (n_features, n_points): shape (n_features, n_points, n_splines)."""
     found = transformer.transform(points.T)
     return np.asarray(found).reshape(points.shape[1], len(points), -1).transpose(1, 0, 2)
-
-
-def _by_its_own_converter(graph: Graph, transformer: Any, X: Any) -> str:
-    from skl2onnx._parse import _parse_sklearn
-
-    output = _parse_sklearn(graph.scope, transformer, [X])[0]
-    return graph.cast(output.full_name, np.float64)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["Graph", "is_double"]
-
-Array = npt.NDArray[Any]
+from multiform._typing import Array
 
 
 def is_double(variable: Any) -> bool:
@@ -24,10 +22,6 @@ class Graph:
 
     What a node computes stays in double precision, whatever the inputs are: ``||A x - b||^2`` cancels, and a sample
     near a boundary must fall on the side where Python puts it.
-
-    Parameters
-    ----------
-    scope, container : skl2onnx's Scope and ModelComponentContainer
     """
 
     def __init__(self, scope: Any, container: Any) -> None:
@@ -36,45 +30,40 @@ class Graph:
     def constant(self, value: Any) -> str:
         """A constant: doubles, integers, booleans or text."""
         from onnx import TensorProto
+        from onnx.helper import np_dtype_to_tensor_dtype
 
         array = np.asarray(value)
         name: str = self.scope.get_unique_variable_name("constant")
         content: Any
         if array.dtype.kind in "UO":
             kind, content = TensorProto.STRING, [str(text).encode() for text in array.ravel()]
-        elif array.dtype == bool:
-            kind, content = TensorProto.BOOL, array.ravel().tolist()
-        elif array.dtype.kind in "iu":
-            kind, content = TensorProto.INT64, array.astype(np.int64).ravel().tolist()
         else:
-            kind, content = TensorProto.DOUBLE, array.astype(np.float64).ravel()
+            array = array.astype({"b": np.bool_, "i": np.int64, "u": np.int64}.get(array.dtype.kind, np.float64))
+            kind, content = np_dtype_to_tensor_dtype(array.dtype), array.ravel()
         self.container.add_initializer(name, kind, list(array.shape), content)
         return name
 
-    def node(self, operation: str, *inputs: str, **attributes: Any) -> str:
-        """The output of an operation with one output."""
-        output: str = self.scope.get_unique_variable_name(operation.lower())
-        self._add(operation, inputs, [output], attributes)
-        return output
-
-    def write(self, source: str, target: Any, kind: int | None = None) -> None:
-        """Make a value an output of the model, cast to a type of ONNX where one is given."""
-        if kind is None:
-            self._add("Identity", [source], [target.full_name], {})
-        else:
-            self._add("Cast", [source], [target.full_name], {"to": kind})
-
-    def _add(self, operation: str, inputs: Any, outputs: list[str], attributes: dict[str, Any]) -> None:
+    def node(self, operation: str, *inputs: str, outputs: Sequence[str] = (), **attributes: Any) -> str:
+        """The output of an operation, or the first of several, which are then named."""
         from onnx.defs import get_schema
 
         name = self.scope.get_unique_operator_name(f"multiform_{operation}")
+        outputs = outputs or [self.scope.get_unique_variable_name(operation.lower())]
         if operation == "LabelEncoder":
             domain, version = "ai.onnx.ml", 2
         else:  # the version that the target opset means
             domain, version = "", get_schema(operation, self.container.target_opset).since_version
         self.container.add_node(
-            operation, list(inputs), outputs, op_domain=domain, op_version=version, name=name, **attributes
+            operation, list(inputs), list(outputs), op_domain=domain, op_version=version, name=name, **attributes
         )
+        return outputs[0]
+
+    def write(self, source: str, target: Any, kind: int | None = None) -> None:
+        """Make a value an output of the model, cast to a type of ONNX where one is given."""
+        if kind is None:
+            self.node("Identity", source, outputs=[target.full_name])
+        else:
+            self.node("Cast", source, outputs=[target.full_name], to=kind)
 
     # ------------------------------------------------------------------------------- what several converters need
 
@@ -96,25 +85,24 @@ class Graph:
         """Matrices side by side."""
         return values[0] if len(values) == 1 else self.node("Concat", *values, axis=1)
 
+    def flat(self, value: str) -> str:
+        """A column as a row of values, one per sample."""
+        return self.node("Reshape", value, self.constant([-1]))
+
+    def upright(self, value: str) -> str:
+        """Values, one per sample, as a column."""
+        return self.node("Unsqueeze", value, self.constant([1]))
+
     def one_hot(self, index: str, size: int) -> str:
         """Booleans of shape (n, size), true where the column is the index of the row."""
-        column = self.node("Unsqueeze", index, self.constant([1]))
-        return self.node("Equal", column, self.constant(np.arange(size)[None, :]))
+        return self.node("Equal", self.upright(index), self.constant(np.arange(size)[None, :]))
 
     def linear(self, value: str, weights: Array, offsets: Array) -> str:
         """``x W + c``."""
         return self.node("Add", self.node("MatMul", value, self.constant(weights)), self.constant(offsets))
 
-    def largest(self, value: str) -> str:
-        """The largest entry of each row."""
-        return self.node("Reshape", self._extreme(value, 1, largest=True), self.constant([-1]))
-
-    def smallest(self, value: str, count: int) -> str:
-        """The smallest entries of each row, ascending."""
-        return self._extreme(value, count, largest=False)
-
-    def _extreme(self, value: str, count: int, largest: bool) -> str:
-        names: list[str] = [self.scope.get_unique_variable_name(f"top_{what}") for what in ("values", "places")]
-        attributes = {"axis": 1, "largest": int(largest), "sorted": 1}
-        self._add("TopK", [value, self.constant(np.array([count]))], names, attributes)
-        return names[0]
+    def extreme(self, value: str, count: int, largest: bool) -> str:
+        """The largest or the smallest entries of each row, the most extreme first."""
+        outputs = [self.scope.get_unique_variable_name(f"top_{what}") for what in ("values", "places")]
+        count_of = self.constant(np.array([count]))
+        return self.node("TopK", value, count_of, outputs=outputs, axis=1, largest=int(largest), sorted=1)

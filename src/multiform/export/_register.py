@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
+from multiform.export._answers import answer, judged, triaged
+from multiform.export._graph import Graph, is_double
 from multiform.files import atomic_path
 from multiform.loyalty import LoyaltyClassifier
 from multiform.triage import TriageClassifier
 
-__all__ = ["register_onnx", "to_onnx"]
-
-OURS = (QMSClassifier, QMSClassifierCV, LoyaltyClassifier, TriageClassifier)
+EXPORTED = (QMSClassifier, QMSClassifierCV, LoyaltyClassifier, TriageClassifier)
 OPTIONS = {"zipmap": [True, False, "columns"], "output_class_labels": [False, True], "nocl": [False, True]}
 
 
@@ -34,7 +34,7 @@ def register_onnx() -> None:
     >>> register_onnx()
     """
     update = _skl2onnx("register_onnx").update_registered_converter
-    for kind in OURS:
+    for kind in EXPORTED:
         parser = _parse if kind in (LoyaltyClassifier, TriageClassifier) else None
         update(kind, f"Multiform{kind.__name__}", _infer_types, _convert, parser=parser, options=OPTIONS)
 
@@ -88,7 +88,7 @@ def to_onnx(
 
     check_is_fitted(model)
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if not isinstance(last, OURS):
+    if not isinstance(last, EXPORTED):
         raise ValueError(
             "The model given to to_onnx must be one of QMSClassifier, QMSClassifierCV, LoyaltyClassifier and "
             f"TriageClassifier, or a scikit-learn Pipeline that ends with one; got {type(last).__name__}."
@@ -122,71 +122,55 @@ def _skl2onnx(caller: str) -> Any:
 
 def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> Any:
     """The outputs of a model that has more to say than a label and chances; these are tensors, never a ZipMap."""
-    from skl2onnx.common.data_types import BooleanTensorType, Int64TensorType, StringTensorType
-
-    number = _number_type(inputs[0])
     operator = scope.declare_local_operator(f"Multiform{type(model).__name__}", model)
     operator.inputs = inputs
-    outputs = {"label": StringTensorType() if _has_text_labels(model) else Int64TensorType(), "probabilities": number()}
-    if isinstance(model, LoyaltyClassifier):
-        outputs |= {"loyalty": StringTensorType(), "loyalty_score": number()}
-    else:
-        outputs |= {"accepted": BooleanTensorType(), "trust": number()}
-    for name, kind in outputs.items():
-        operator.outputs.append(scope.declare_local_variable(name, kind))
+    for name, kind in _outputs(model, inputs[0]).items():
+        operator.outputs.append(scope.declare_local_variable(name, kind()))
     return operator.outputs
 
 
-def _number_type(variable: Any) -> Any:
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
-
-    return DoubleTensorType if isinstance(variable.type, DoubleTensorType) else FloatTensorType
-
-
-def _has_text_labels(model: Any) -> bool:
-    return bool(_labels(model).dtype.kind in "UO")
-
-
 def _infer_types(operator: Any) -> None:
-    """The shapes of the outputs; of a label also the type."""
-    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
+    """The types and shapes of the outputs."""
+    model, X = operator.raw_operator, operator.inputs[0]
+    n = X.get_first_dimension()
+    for output, (name, kind) in zip(operator.outputs, _outputs(model, X).items(), strict=True):
+        output.set_type(kind([n, len(model.classes_)] if name == "probabilities" else [n]))
 
-    model = operator.raw_operator
-    n = operator.inputs[0].get_first_dimension()
-    label, chances, *others = operator.outputs
-    label.set_type(StringTensorType([n]) if _has_text_labels(model) else Int64TensorType([n]))
-    chances.set_type(_number_type(operator.inputs[0])([n, len(model.classes_)]))
-    for other in others:
-        other.type.shape = [n]
+
+def _outputs(model: Any, X: Any) -> dict[str, Any]:
+    """The type of each output."""
+    from skl2onnx.common import data_types as types
+
+    number = types.DoubleTensorType if is_double(X) else types.FloatTensorType
+    label = types.StringTensorType if _labels(model).dtype.kind in "UO" else types.Int64TensorType
+    outputs = {"label": label, "probabilities": number}
+    if isinstance(model, LoyaltyClassifier):
+        outputs |= {"loyalty": types.StringTensorType, "loyalty_score": number}
+    if isinstance(model, TriageClassifier):
+        outputs |= {"accepted": types.BooleanTensorType, "trust": number}
+    return outputs
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Write the graph of one of our classifiers."""
     from onnx import TensorProto
 
-    from multiform.export._answers import answer
-    from multiform.export._graph import Graph, is_double
-    from multiform.export._loyalty import judged
-    from multiform.export._triage import triaged
-
     graph, model = Graph(scope, container), operator.raw_operator
     X = _one_matrix(graph, operator.inputs)
     number = TensorProto.DOUBLE if is_double(X) else TensorProto.FLOAT
     label, chances, *others = operator.outputs
     if isinstance(model, LoyaltyClassifier):
-        judgement = judged(graph, model, X)
-        found = judgement.answer
-        graph.write(graph.node("Gather", graph.constant(np.array(model.levels_)), judgement.level), others[0])
-        graph.write(graph.node("Reshape", judgement.score, graph.constant([-1])), others[1], number)
+        found, level, score = judged(graph, model, X)
+        graph.write(graph.node("Gather", graph.constant(np.array(model.levels_)), level), others[0])
+        graph.write(score, others[1], number)
     elif isinstance(model, TriageClassifier):
-        outcome = triaged(graph, model, X)
-        found = outcome.answer
-        graph.write(outcome.accepted, others[0])
-        graph.write(outcome.trust, others[1], number)
+        found, accepted, trust = triaged(graph, model, X)
+        graph.write(accepted, others[0])
+        graph.write(trust, others[1], number)
     else:
         found = answer(graph, model, X)
-    graph.write(graph.node("Gather", graph.constant(_labels(model)), found.index), label)
-    graph.write(found.chances, chances, number)
+    graph.write(graph.node("Gather", graph.constant(_labels(model)), found[0]), label)
+    graph.write(found[1], chances, number)
 
 
 def _labels(model: Any) -> Any:

@@ -20,9 +20,8 @@ from multiform.columns import (
     numbers_or_text,
     polars,
 )
-from multiform.tables._classifier import Surprise, TableClassifier, answers_of, fit_chosen
+from multiform.tables._classifier import Surprise, TableClassifier, answers_of, fit_chosen, labels_of, learn_labels
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
-from multiform.tables._target import labels_of, learn_labels
 
 __all__ = [
     "FORMATS",

@@ -1,4 +1,4 @@
-"""TableClassifier: a classifier of ours behind a table's columns."""
+"""TableClassifier: a classifier of ours behind a table's columns, and the labels of the column that it predicts."""
 
 from __future__ import annotations
 
@@ -18,19 +18,20 @@ from multiform.columns import (
     MOST_CODED,
     MOST_WORDS,
     Column,
-    Encoded,
     TableError,
     as_frame,
+    as_numbers,
+    as_text,
     column_from,
     decide,
     polars,
 )
 from multiform.loyalty import LoyaltyClassifier
 from multiform.state import fitted_state, require, require_names
-from multiform.tables._target import labels_of, learn_labels
 
-__all__ = ["Surprise", "TableClassifier", "answers_of", "fit_chosen"]
-
+ASKED = ("drop", "numbers", "categories", "dates", "texts", "identifiers")  # parameters that say what a column is
+MOST_LABELS = 1000  # distinct ones that are classes and not measurements
+FEW_LABELS = 50  # fewer distinct values than this are classes, however few the rows
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
 FITTED = ("columns_", "target_", "estimator_", "training_")  # what a model file holds
 FOLLOWING = ("classes_", "n_features_in_", "feature_names_in_")  # and what follows from it
@@ -44,13 +45,18 @@ class Surprise(NamedTuple):
     cells: int
 
 
-def _inner_has(method: str) -> Any:
-    """The method exists where the classifier behind the columns has it."""
+def _asked(method: str, what: str) -> Any:
+    """A method that asks the classifier behind the columns, and exists where that has it."""
 
-    def check(self: TableClassifier) -> bool:
+    def known(self: TableClassifier) -> bool:
         return hasattr(getattr(self, "estimator_", None) or self._inner(), method)
 
-    return available_if(check)
+    def ask(self: TableClassifier, X: Any) -> Array:
+        matrix = self.transform(X)
+        return np.asarray(getattr(self.estimator_, method)(matrix))
+
+    ask.__name__, ask.__doc__ = method, what
+    return available_if(known)(ask)
 
 
 class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -102,7 +108,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
-        **{role: ["array-like"] for role in ("drop", "numbers", "categories", "dates", "texts", "identifiers")},
+        **{parameter: ["array-like"] for parameter in ASKED},
         "most_categories": [Interval(Integral, 1, None, closed="left")],
         "most_words": [Interval(Integral, 1, None, closed="left")],
     }
@@ -146,16 +152,18 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit(self, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
         """Train the classifier that `choose` returns for the table's numbers and labels."""
-        frame = as_frame(X)
-        target = y if isinstance(y, str) else None
-        if target is not None and target not in frame.columns:
-            raise TableError(f"There is no column {target!r} to predict; the columns are {_listed(frame.columns)}.")
-        pl = polars()
-        label_series = frame[target] if target is not None else pl.Series("y", np.asarray(y).tolist(), strict=False)
-        if len(label_series) != len(frame):
-            raise TableError(f"The table has {len(frame)} rows, and there are {len(label_series)} labels.")
-        labels, present, whole = learn_labels(label_series)
-        features = frame.drop(target) if target is not None else frame
+        pl, features, target = polars(), as_frame(X), None
+        if isinstance(y, str):
+            target = y
+            if target not in features.columns:
+                known = _listed(features.columns)
+                raise TableError(f"There is no column {target!r} to predict; the columns are {known}.")
+            target_series, features = features[target], features.drop(target)
+        else:
+            target_series = pl.Series("y", np.asarray(y).tolist(), strict=False)
+            if len(target_series) != len(features):
+                raise TableError(f"The table has {len(features)} rows, and there are {len(target_series)} labels.")
+        labels, present, whole = learn_labels(target_series)
         features = features.filter(pl.Series(present))
         try:
             columns = self._decide(features)
@@ -164,30 +172,30 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise
             row = int(np.flatnonzero(present)[error.row])  # counted with the rows that have no label
             raise TableError(error.sentence, column=error.column, row=row) from error
-        matrix = _matrix(_encoded(columns, features))
-        if not matrix.shape[1]:
+        if not any(column.width for column in columns):
             left_out = "; ".join(f"{column.name!r} is taken as {column.role} ({column.why})" for column in columns[:5])
             raise TableError(
                 f"No column of the table can be learnt from: {left_out or 'it has no other than the target'}. Say what "
                 "a column is (--as-number, --as-category, --as-text), or give others."
             )
+        matrix, _ = _read(columns, features)
         estimator = choose(matrix, labels).fit(matrix, labels)
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
-        self._set_columns(columns)
-        self.target_ = target
-        self.classes_ = np.asarray(estimator.classes_)
-        self.estimator_ = estimator
-        self.training_ = {
+        training = {
             "rows": len(labels),
             "rows_without_label": int((~present).sum()),
             "class_counts": {str(label): count for label, count in counts.items()},
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
         }
-        self._whole_labels = whole
+        self._set_fitted(columns, target, estimator, training, whole)
         return self
 
-    def _set_columns(self, columns: list[Column]) -> None:
-        self.columns_ = columns
+    def _set_fitted(
+        self, columns: list[Column], target: str | None, estimator: Any, training: dict[str, Any], whole: bool
+    ) -> None:
+        self.columns_, self.target_, self.estimator_, self.training_ = columns, target, estimator, training
+        self._whole_labels = whole
+        self.classes_ = np.asarray(estimator.classes_)
         self.n_features_in_ = len(columns)
         self.feature_names_in_ = np.array([column.name for column in columns], dtype=object)
 
@@ -196,16 +204,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _decide(self, features: Any) -> list[Column]:
         asked: dict[str, str] = {}
-        roles = {
-            "drop": self.drop,
-            "number": self.numbers,
-            "category": self.categories,
-            "date": self.dates,
-            "text": self.texts,
-            "identifier": self.identifiers,
-        }
-        for role, names in roles.items():
-            for name in names:
+        for parameter, role in zip(ASKED, ("drop", "number", "category", "date", "text", "identifier"), strict=True):
+            for name in getattr(self, parameter):
                 if name not in features.columns:
                     raise TableError(
                         f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; the "
@@ -222,7 +222,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> Doubles:
         """The numbers that the columns become: shape (n, number of `encoded_names`)."""
-        return _matrix(self._checked(X))
+        return self._read(X)[0]
 
     def typed(self, X: Any) -> Any:
         """The table as the model reads it, a polars frame: numbers and dates as such, all other columns as text."""
@@ -238,7 +238,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def surprises(self, X: Any) -> list[Surprise]:
         """What in a table is not as in the training table: gaps, values never seen, cells that cannot be read."""
-        return self._surprises(self._checked(X))
+        return self._read(X)[1]
 
     def labels(self, y: Any) -> tuple[Array, Bools]:
         """The labels of a target column as the training table had them, and which rows have one."""
@@ -247,31 +247,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The classifier's answers."""
-        return self._ask("predict", X)
-
-    @_inner_has("predict_proba")  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Array:
-        """The classifier's chances: shape (n, m)."""
-        return self._ask("predict_proba", X)
-
-    @_inner_has("predict_loyalty")  # type: ignore[untyped-decorator]
-    def predict_loyalty(self, X: Any) -> Array:
-        """The loyalty type of each answer."""
-        return self._ask("predict_loyalty", X)
-
-    @_inner_has("loyalty_score")  # type: ignore[untyped-decorator]
-    def loyalty_score(self, X: Any) -> Array:
-        """The estimated chance that the answer is right."""
-        return self._ask("loyalty_score", X)
-
-    @_inner_has("defer")  # type: ignore[untyped-decorator]
-    def defer(self, X: Any) -> Array:
-        """Which answers the promise does not cover."""
-        return self._ask("defer", X)
-
-    def _ask(self, method: str, X: Any) -> Array:
         matrix = self.transform(X)
-        return np.asarray(getattr(self.estimator_, method)(matrix))
+        return np.asarray(self.estimator_.predict(matrix))
+
+    predict_proba = _asked("predict_proba", "The classifier's chances: shape (n, m).")
+    predict_loyalty = _asked("predict_loyalty", "The loyalty type of each answer.")
+    loyalty_score = _asked("loyalty_score", "The estimated chance that the answer is right.")
+    defer = _asked("defer", "Which answers the promise does not cover.")
 
     def answers(self, X: Any, *, chances: bool = False) -> tuple[Any, list[Surprise]]:
         """Everything that can be said of each row, and what was odd about the table.
@@ -289,25 +271,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             ``accepted``, where a promise is made; ``chance of LABEL`` for each class, with `chances`.
         surprises : list of Surprise
         """
-        encoded = self._checked(X)
-        return answers_of(self.estimator_, _matrix(encoded), chances=chances), self._surprises(encoded)
+        matrix, surprises = self._read(X)
+        return answers_of(self.estimator_, matrix, chances=chances), surprises
 
-    def _checked(self, X: Any) -> list[Encoded]:
+    def _read(self, X: Any) -> tuple[Doubles, list[Surprise]]:
         check_is_fitted(self, "columns_")
-        return _encoded(self.columns_, as_frame(X))
-
-    def _surprises(self, encoded: list[Encoded]) -> list[Surprise]:
-        found = []
-        for column, part in zip(self.columns_, encoded, strict=True):
-            had_gaps = getattr(column, "has_missing", True)
-            has_other = getattr(column, "has_other", False)  # rare values of the training table are "other" as well
-            counts = {
-                "missing": 0 if had_gaps else part.n_missing,
-                "unseen": 0 if has_other else part.n_unseen,
-                "unreadable": part.n_unreadable,
-            }
-            found += [Surprise(column.name, kind, count) for kind, count in counts.items() if count]
-        return found
+        return _read(self.columns_, as_frame(X))
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -331,10 +300,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(target is None or isinstance(target, str), "the target is no name")
         require(isinstance(state["training_"], dict), "the figures of the training are none")
         require(isinstance(state["whole_labels"], bool), "whole_labels is neither true nor false")
-        self._set_columns(columns)
-        self.target_, self.estimator_, self.training_ = target, estimator, state["training_"]
-        self.classes_ = np.asarray(estimator.classes_)
-        self._whole_labels = state["whole_labels"]
+        self._set_fitted(columns, target, estimator, state["training_"], state["whole_labels"])
 
 
 def fit_chosen(model: TableClassifier, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
@@ -371,22 +337,71 @@ def _known(estimator: Any, matrix: Array) -> dict[str, Any]:
     return {"label": label, "chance": estimator.predict_proba(matrix).max(axis=1)}
 
 
-def _encoded(columns: list[Column], frame: Any) -> list[Encoded]:
-    lacking = [column.name for column in columns if column.width and column.name not in frame.columns]
-    if lacking:
-        raise TableError(
-            f"The table has no column {lacking[0]!r}, which the model needs; it has {_listed(frame.columns)}."
-        )
-    return [
-        column.encode(frame[column.name]) if column.width else Encoded(np.empty((len(frame), 0)), 0, 0, 0)
-        for column in columns
-    ]
-
-
-def _matrix(encoded: list[Encoded]) -> Doubles:
-    return np.ascontiguousarray(np.hstack([part.values for part in encoded]))
+def _read(columns: list[Column], frame: Any) -> tuple[Doubles, list[Surprise]]:
+    """The numbers that the columns become, and what is not as in the training table."""
+    numbers, surprises = [], []
+    for column in columns:
+        if not column.width:
+            continue
+        if column.name not in frame.columns:
+            raise TableError(
+                f"The table has no column {column.name!r}, which the model needs; it has {_listed(frame.columns)}."
+            )
+        values, odd = column.encode(frame[column.name])
+        numbers.append(values)
+        # The training table had gaps; its rare values are "other", as those never seen are.
+        known = {"missing": getattr(column, "has_missing", True), "unseen": getattr(column, "has_other", False)}
+        surprises += [
+            Surprise(column.name, kind, cells) for kind, cells in odd.items() if cells and not known.get(kind)
+        ]
+    return np.ascontiguousarray(np.hstack(numbers)), surprises
 
 
 def _listed(names: Sequence[str], most: int = 12) -> str:
     shown = ", ".join(map(repr, names[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+# --------------------------------------------------------------------------------------------------------------- labels
+
+
+def learn_labels(series: Any) -> tuple[Array, Bools, bool]:
+    """The labels of a training table, which rows have one, and whether they are whole numbers.
+
+    They are if every label is written as one. A target of very many values, which is to be estimated and not
+    classified, is refused.
+    """
+    text = as_text(series).drop_nulls()
+    whole = bool(len(text)) and bool(text.str.contains(r"^(0|-?[1-9][0-9]{0,17})$").all())
+    labels, present = labels_of(series, whole)
+    n_distinct = len(np.unique(labels))
+    if n_distinct < 2:
+        found = f"only {labels.tolist()[0]!r}" if n_distinct else "no label"
+        raise TableError(f"The target column {series.name!r} holds {found}; there must be at least two classes.")
+    numeric = not as_numbers(series)[1]
+    if n_distinct > MOST_LABELS or (n_distinct > FEW_LABELS and n_distinct > (0.2 if numeric else 0.5) * len(labels)):
+        raise TableError(
+            f"The target column {series.name!r} holds {n_distinct} distinct values in {len(labels)} rows, too many "
+            f"for classes{', as a measurement has' if numeric else ''}; put them into groups first."
+        )
+    return labels, present, whole
+
+
+def labels_of(series: Any, whole: bool) -> tuple[Array, Bools]:
+    """Labels, whole numbers or text, of the rows that have one; and which rows these are."""
+    text = as_text(series)
+    present = np.array(text.is_not_null().to_numpy(), dtype=bool)
+    if not whole:
+        labels = text.drop_nulls().to_list()
+        # NumPy's own text would lose a NUL at the end, and with it the difference from the label without one.
+        return np.array(labels, dtype=object if any(label.endswith("\0") for label in labels) else str), present
+    pl = polars()
+    numbers = text.drop_nulls().cast(pl.Int64, strict=False)
+    if numbers.null_count():
+        row = int(np.flatnonzero(present)[int(numbers.is_null().arg_true()[0])])
+        raise TableError(
+            f"the label {text[row]!r} is no whole number, as those of the training table are.",
+            column=str(series.name),
+            row=row,
+        )
+    return np.array(numbers.to_numpy(), dtype=np.int64), present

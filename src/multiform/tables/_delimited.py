@@ -21,8 +21,6 @@ from typing import Any
 
 from multiform.columns import TableError, polars
 
-__all__ = ["delimited_batches"]
-
 BLOCK_BYTES = 4_000_000
 STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record
@@ -182,31 +180,27 @@ class _Parser:
 
     def parse(self, block: bytes, line: int) -> Any:
         """The records of a block that begins at this line."""
-        if b'"' in block and len(self.columns) > 1 and BLANK_LINES.search(block):
+        width, quoted = len(self.columns), b'"' in block
+        if quoted and width > 1 and BLANK_LINES.search(block):
             return self._parse_slowly(block, line)
         pl = polars()
         # Names of our own making, so that nothing in the file's names can matter here.
-        plain = [f"c{number}" for number in range(len(self.columns))]
+        plain = [f"c{number}" for number in range(width)]
         head = self.separator.join(plain).encode() + b"\n"
         try:
             frame = pl.read_csv(io.BytesIO(head + block), separator=self.separator, infer_schema_length=0)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             return self._parse_slowly(block, line)
-        if frame.columns != plain or frame[plain[-1]].null_count():
-            self._refuse_short_lines(block, frame.width, line)
+        # Polars fills a line that ends too early with gaps; that can be only where the last cell is one.
+        if width > 1 and (frame.columns != plain or frame[plain[-1]].null_count()):
+            if quoted or frame.width != width:
+                self._parse_slowly(block, line)
+            else:
+                for number, text in enumerate(block.split(b"\n")):
+                    n_cells = text.count(self.separator.encode()) + 1
+                    if text.strip(b"\r") and n_cells != width:
+                        raise self._wrong_width(n_cells, line + number)
         return frame.rename(dict(zip(plain, self.columns, strict=True)))
-
-    def _refuse_short_lines(self, block: bytes, width: int, line: int) -> None:
-        """Polars fills a line that ends too early with gaps; that can be only where the last cell is one."""
-        if len(self.columns) == 1:
-            return
-        if b'"' in block or width != len(self.columns):
-            self._parse_slowly(block, line)
-            return
-        for number, text in enumerate(block.split(b"\n")):
-            n_cells = text.count(self.separator.encode()) + 1
-            if text.strip(b"\r") and n_cells != len(self.columns):
-                raise self._wrong_width(n_cells, line + number)
 
     def _parse_slowly(self, block: bytes, line: int) -> Any:
         pl = polars()

@@ -20,21 +20,14 @@ import numpy as np
 from multiform.columns import TableError, polars
 from multiform.tables._delimited import delimited_batches
 
-__all__ = ["BATCH_ROWS", "FORMATS", "Batch", "Source", "batches", "located", "read", "sources"]
-
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
-SUFFIXES = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".npz": "npz",
+FORMAT_SUFFIXES = {
+    "csv": (".csv", ".txt"),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "arrow": (".arrow", ".feather", ".ipc"),
+    "npz": (".npz",),
 }
+FORMATS = tuple(FORMAT_SUFFIXES)
 STANDARD_INPUT = "-"
 BATCH_ROWS = 20_000
 
@@ -78,7 +71,8 @@ class Batch:
             return TableError(f"{self.source.name}: {error}")
         place = f"row {self.first_line + row}"
         if self.source.format in ("csv", "tsv"):
-            place = f"line {self.first_line + row + _line_ends(self.frame.head(row))}"
+            line_ends = sum(series.str.count_matches("\n", literal=True).sum() for series in self.frame.head(row))
+            place = f"line {self.first_line + row + line_ends}"
         return TableError(f"{self.source.name}, {place}, column {error.column!r}: {error.sentence}")
 
 
@@ -95,12 +89,6 @@ def located(error: TableError, found: Sequence[Source]) -> TableError:
             return batch.located(error, error.row - before)
         before += len(batch.frame)
     return error
-
-
-def _line_ends(frame: Any) -> int:
-    """Line ends inside the cells."""
-    pl = polars()
-    return int(frame.select(pl.sum_horizontal(pl.all().str.count_matches("\n", literal=True).sum())).item() or 0)
 
 
 def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) -> list[Source]:
@@ -134,14 +122,14 @@ def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) 
 def _format_of(path: str) -> str:
     if os.path.isdir(path):
         raise TableError(f"{path} is a folder; give its files, as {os.path.join(path, '*.csv')}.")
-    suffixes = [suffix for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
-    found = SUFFIXES.get(suffixes[-1].lower()) if suffixes else None
-    if found is None:
-        raise TableError(
-            f"{path}: the name does not say what is in it; name it .csv, .tsv, .parquet, .arrow or .npz, "
-            "or give the format (--format)."
-        )
-    return found
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
+    for format, known in FORMAT_SUFFIXES.items():
+        if suffixes and suffixes[-1] in known:
+            return format
+    raise TableError(
+        f"{path}: the name does not say what is in it; name it .csv, .tsv, .parquet, .arrow or .npz, or give the "
+        "format (--format)."
+    )
 
 
 def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
@@ -153,86 +141,74 @@ def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
             if columns is None:
                 columns, first = batch.frame.columns, source.name
             elif batch.frame.columns != columns:
-                batch = replace(batch, frame=_in_order(batch, columns, first))
+                found_here = batch.frame.columns
+                for name in columns:
+                    if name not in found_here:
+                        raise TableError(f"{source.name} has no column {name!r}, which {first} has.")
+                for name in found_here:
+                    if name not in columns:
+                        raise TableError(f"{source.name} has a column {name!r}, which {first} has not.")
+                batch = replace(batch, frame=batch.frame.select(columns))
             yield batch
-
-
-def _in_order(batch: Batch, columns: list[str], first: str) -> Any:
-    missing = [name for name in columns if name not in batch.frame.columns]
-    if missing:
-        raise TableError(f"{batch.source.name} has no column {missing[0]!r}, which {first} has.")
-    extra = [name for name in batch.frame.columns if name not in columns]
-    if extra:
-        raise TableError(f"{batch.source.name} has a column {extra[0]!r}, which {first} has not.")
-    return batch.frame.select(columns)
 
 
 def read(found: Sequence[Source], progress: Callable[[float | None], None] = lambda share: None) -> Any:
     """All rows of all sources as one polars frame; `progress` hears how much of each source has been read."""
-    pl = polars()
     frames = []
     for batch in batches(found):
         frames.append(batch.frame)
         progress(batch.share)
-    try:
-        return pl.concat(frames, how="vertical")
-    except pl.exceptions.PolarsError:
-        return pl.concat(frames, how="vertical_relaxed")
+    return polars().concat(frames, how="vertical_relaxed")
 
 
 def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
+    pl = polars()
     if source.format in ("csv", "tsv"):
         separator = "\t" if source.format == "tsv" else None
         for frame, line, share in delimited_batches(source.path, source.name, separator):
             yield Batch(frame, source, line, share)
-    elif source.format == "npz":
+        return
+    if source.format == "npz":
         yield Batch(_read_npz(source), source, 1, 1.0)
-    else:
-        yield from _scanned(source, rows)
-
-
-def _scanned(source: Source, rows: int) -> Iterator[Batch]:
-    """Parquet and Arrow, a slice at a time; standard input is read as a whole."""
-    pl = polars()
+        return
+    # Parquet and Arrow, a slice at a time; standard input is read as a whole.
     if source.path == STANDARD_INPUT:
         reader = pl.read_parquet if source.format == "parquet" else pl.read_ipc
-        scanned = _whole(source, lambda: reader(sys.stdin.buffer.read()).lazy())
+        scanned = _tried(source, lambda: reader(sys.stdin.buffer.read()).lazy())
     else:
         scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
-        scanned = _whole(source, lambda: scan(glob.escape(source.path)))  # what looks like a pattern has been expanded
-    n_rows = _whole(source, lambda: scanned.select(pl.len()).collect().item())
+        scanned = _tried(source, lambda: scan(glob.escape(source.path)))  # what looks like a pattern has been expanded
+    n_rows = _tried(source, lambda: scanned.select(pl.len()).collect().item())
     for start in range(0, max(1, n_rows), rows):
-        frame = _whole(source, lambda at=start: scanned.slice(at, rows).collect())
+        frame = _tried(source, lambda at=start: scanned.slice(at, rows).collect())
         yield Batch(frame, source, start + 1, min(1.0, (start + rows) / max(1, n_rows)))
 
 
-def _whole(source: Source, read_it: Any) -> Any:
-    pl = polars()
+def _tried(source: Source, read_it: Any) -> Any:
+    """What `read_it` returns, or a sentence with whatever polars, NumPy and zip say of bytes that are not theirs."""
     try:
         return read_it()
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, ValueError) as error:
+    except (Exception, polars().exceptions.PanicException) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TableError(f"{source.name} cannot be read as {source.format}: {reason.rstrip('.')}.") from error
 
 
 def _read_npz(source: Source) -> Any:
     """`X` of shape (n, p), with or without `y` and `feature_names`; or arrays of one length, a column each."""
-    pl = polars()
-    try:
+
+    def arrays_of() -> dict[str, Any]:
         content = sys.stdin.buffer.read() if source.path == STANDARD_INPUT else Path(source.path).read_bytes()
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except Exception as error:  # whatever NumPy and zip say of bytes that are not theirs
-        reason = " ".join(str(error).split()).rstrip(".")
-        raise TableError(f"{source.name} cannot be read as npz: {reason}.") from error
+            return {name: archive[name] for name in archive.files}
+
+    arrays = _tried(source, arrays_of)
     names = arrays.pop("feature_names", arrays.pop("columns", None))
     matrix = arrays.pop("X", None)
     columns: dict[str, Any] = {}
     if matrix is not None:
         if matrix.ndim != 2:
             raise TableError(f"{source.name}: X must have two dimensions; it has {matrix.ndim}.")
-        if names is None:
-            names = [f"x{column}" for column in range(matrix.shape[1])]
+        names = [f"x{column}" for column in range(matrix.shape[1])] if names is None else names
         if len(names) != matrix.shape[1]:
             raise TableError(f"{source.name}: X has {matrix.shape[1]} columns, and there are {len(names)} names.")
         columns = {str(name): matrix[:, column] for column, name in enumerate(names)}
@@ -247,4 +223,4 @@ def _read_npz(source: Source) -> Any:
             )
     if not columns:
         raise TableError(f"{source.name} holds no array X of shape (n, p), and no columns.")
-    return pl.DataFrame(columns)
+    return polars().DataFrame(columns)

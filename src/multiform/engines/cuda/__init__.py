@@ -11,7 +11,7 @@ from typing import Any
 from multiform.engines.base import TrainingState
 from multiform.engines.cuda.adam import CudaAdamState
 from multiform.engines.cuda.cpm import CudaCpmState
-from multiform.engines.cuda.device import cuda_is_there, open_device, small_wanted
+from multiform.engines.cuda.device import cuda_is_there, open_device
 from multiform.engines.cuda.small_adam import CudaSmallAdamState, fits_in_a_block
 from multiform.engines.cuda.states import freeing
 from multiform.engines.cuda.storage import DeviceRows, place
@@ -30,10 +30,15 @@ class CudaEngine:
     ----------
     device : str or Device
         "cuda", "cuda:1", ..., or a device that is open already.
+    small : bool
+        Whether small members may be trained by one thread block each.
+    **settings : clusters, precision, memory
+        Of a device that is named here: whether CPM may use thread-block clusters where the GPU has them (True), the
+        accuracy of products ("float32", or "tf32"), and how many bytes CuPy may hold (None: all that is free).
     """
 
-    def __init__(self, device: Any = "cuda") -> None:
-        self._device = open_device(device)
+    def __init__(self, device: Any = "cuda", *, small: bool = True, **settings: Any) -> None:
+        self._device, self._small = open_device(device, **settings), small
         self._placed: tuple[Rows, DeviceRows] | None = None
 
     def begin(
@@ -49,7 +54,7 @@ class CudaEngine:
         if isinstance(solver, CpmSolver):
             return CudaCpmState(solver, problem, batch, rows, self.release)
         assert isinstance(solver, AdamSolver)
-        small = fits_in_a_block(solver, problem, batch, rows) and small_wanted()
+        small = self._small and fits_in_a_block(solver, problem, batch, rows)
         state = CudaSmallAdamState if small else CudaAdamState
         return state(solver, problem, batch, rows, self.release, moments)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multiform._typing import Floats
-from multiform.engines.cuda.device import Device, Program, Staging, clusters_wanted
+from multiform.engines.cuda.device import Device, Program, Staging
 from multiform.engines.cuda.sources import source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
@@ -54,12 +54,12 @@ class Geometry:
         """The shape with the least estimated time a coordinate, for sets of so many samples.
 
         >>> class Large:
-        ...     capability, processors = 90, 132
+        ...     has_clusters, processors = True, 132
         >>> shape = Geometry.of(np.arange(3), np.array([9_000, 500, 1_700]), Large())
         >>> shape.clustered, shape.slots * shape.threads * 8 >= 9_000, len(shape.blocks) % 8
         (True, True, 0)
         """
-        clustered = device.capability >= 90 and clusters_wanted()
+        clustered = device.has_clusters
         most = BLOCKS_OF_CLUSTER if clustered else 1
         fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
         if not fitting:

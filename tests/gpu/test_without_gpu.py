@@ -108,9 +108,7 @@ def test_settings_of_the_environment_are_checked(emulated, monkeypatch, digits, 
         ("cpm", {"CLUSTERS": "0", "MEMORY": "1000000000"}, "cpm_row", {"clusters": False, "memory": 10**9}),
     ],
 )
-def test_settings_of_the_environment_are_honoured(
-    emulated, monkeypatch, digits, solver, environment, launched, settings
-):
+def test_settings_of_the_environment_are_honoured(emulated, monkeypatch, digits, solver, environment, kernel, settings):
     """The engine that is made for a user is given them; one that is made by hand is given arguments."""
     opened = []
 
@@ -144,7 +142,7 @@ def test_too_little_memory_is_said_before_anything_is_allocated(emulated, solver
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_too_many_members_at_a_time_are_refused(emulated, monkeypatch, solver):
     """A grid's second and third side are short; small members, one block each, have all of the first."""
-    monkeypatch.setattr("multiform.engines.cuda.members.MOST_SEPARATORS", 8)
+    monkeypatch.setattr("multiform.engines.cuda.states.MOST_SEPARATORS", 8)
     problem = sample_problem()
     with pytest.raises(ValueError, match="at most 8 separators at a time; got 3 members of 3 classes: train them in"):
         solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated, small=False))

@@ -12,8 +12,6 @@ from typing import Any
 
 from multiform.files import _sklearn
 
-__all__ = ["KINDS", "OURS", "kind_of", "made", "parts_of"]
-
 # The estimators that a file may be of, and where they are found.
 OURS = {
     "QMSClassifier": "multiform",

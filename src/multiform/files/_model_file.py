@@ -20,8 +20,6 @@ from multiform.files._kinds import OURS
 from multiform.files._plain import plain
 from multiform.files._tree import TreeReader, TreeWriter
 
-__all__ = ["describe", "load", "save"]
-
 SCHEMA = "multiform model"
 
 

@@ -12,8 +12,6 @@ import numpy as np
 
 from multiform.state import FEATURES, require, require_names
 
-__all__ = ["MODULES", "made", "parts_of"]
-
 MODULES = {
     "LogisticRegression": "sklearn.linear_model",
     "StandardScaler": "sklearn.preprocessing",

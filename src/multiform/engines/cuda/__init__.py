@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiform.engines.base import TrainingState
-from multiform.engines.cuda.adam import CudaAdamState
+from multiform.engines.cuda.adam import CudaAdamState, CudaSmallAdamState, fits_in_a_block
 from multiform.engines.cuda.cpm import CudaCpmState
 from multiform.engines.cuda.device import cuda_is_there, open_device
-from multiform.engines.cuda.small_adam import CudaSmallAdamState, fits_in_a_block
 from multiform.engines.cuda.states import freeing
 from multiform.engines.cuda.storage import DeviceRows, place
 from multiform.engines.cuda.values import device_values
 from multiform.runtime import on_gpu
 from multiform.separators import Rows, Separators
-from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
+from multiform.solvers import CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
 
 __all__ = ["CudaEngine", "cuda_is_there"]
 
@@ -53,7 +52,6 @@ class CudaEngine:
         rows = self._place(problem.rows)
         if isinstance(solver, CpmSolver):
             return CudaCpmState(solver, problem, batch, rows, self.release)
-        assert isinstance(solver, AdamSolver)
         small = self._small and fits_in_a_block(solver, problem, batch, rows)
         state = CudaSmallAdamState if small else CudaAdamState
         return state(solver, problem, batch, rows, self.release, moments)

@@ -7,17 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from multiform._typing import Floats
+from multiform._typing import Array, Floats, Ints
 from multiform.engines.cuda.device import Device, Program, Staging
 from multiform.engines.cuda.sources import source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import launch_squares, launch_values
 from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
-
-__all__ = ["CudaCpmState", "Geometry"]
 
 LOOK = 16_384  # samples whose member functions are looked at together
 BLOCKS_OF_CLUSTER = source_number("cpm_row.cu", "kBlocksOfCluster")
@@ -32,25 +29,18 @@ SHAPES = [(slots, threads) for slots in (4, 8) for threads in (64, 128, 192, 256
 class Geometry:
     """How the samples of separators spread over threads and blocks.
 
-    Parameters
-    ----------
-    slots : int
-        Samples in a thread's registers; 0: they stand in memory, however many they are.
-    threads : int
-        Of a block.
-    blocks : array of shape (n_blocks, 3)
-        Of each block: which separator it has (-1: none), its rank in that separator's group, blocks of the group.
-    clustered : bool
-        Whether groups lie within clusters of BLOCKS_OF_CLUSTER blocks; otherwise every group is one block.
+    `blocks`, of shape (n_blocks, 3), says of each block which separator it has (-1: none), its rank in that separator's
+    group, and how many blocks the group has. Groups lie within clusters of BLOCKS_OF_CLUSTER blocks; where there are no
+    clusters, every group is one block.
     """
 
-    slots: int
-    threads: int
-    blocks: npt.NDArray[np.int32]
+    slots: int  # samples in a thread's registers; 0: they stand in memory, however many they are
+    threads: int  # of a block
+    blocks: Ints
     clustered: bool
 
     @classmethod
-    def of(cls, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], device: Device) -> Geometry:
+    def of(cls, sets: Array, lanes: Array, device: Device) -> Geometry:
         """The shape with the least estimated time a coordinate, for sets of so many samples.
 
         >>> class Large:
@@ -73,7 +63,7 @@ class Geometry:
         return 16 + sums + 32 * 8 + 36 * COORDINATES + ring
 
 
-def _cycles(shape: tuple[int, int], lanes: npt.NDArray[np.int64], processors: int) -> float:
+def _cycles(shape: tuple[int, int], lanes: Array, processors: int) -> float:
     """Of a coordinate: waves of blocks, each a wait for the sums, a thread's samples, and what the warps issue."""
     slots, threads = shape
     n_blocks = int((-(-lanes // (slots * threads))).sum())
@@ -83,7 +73,7 @@ def _cycles(shape: tuple[int, int], lanes: npt.NDArray[np.int64], processors: in
     return waves * (600 + 25 * slots + (120 + 20 * slots) * warps / 4)
 
 
-def _packed(sets: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], clustered: bool) -> npt.NDArray[np.int32]:
+def _packed(sets: Array, sizes: Array, clustered: bool) -> Ints:
     """Groups of blocks side by side, none across the border of a cluster: largest first, where there is room."""
     if not clustered:
         return np.stack([sets, np.zeros(len(sets)), np.ones(len(sets))], axis=1).astype(np.int32)
@@ -227,7 +217,7 @@ class CudaCpmState(DeviceState):
         sets("cpm_sets", arguments, grid=(m, 1, B), threads=threads, shared=32 * 4)
 
     def _evaluate(
-        self, order: str, count: str, first: int, left: npt.NDArray[np.int64], n: int, ready: Any, residual: Any = None
+        self, order: str, count: str, first: int, left: Array, n: int, ready: Any, residual: Any = None
     ) -> None:
         """f, or else R, of the samples at positions first, ..., first + n - 1 of an order; `left`: those there are."""
         members, program, there = self._members, self._values, self._fields[order]
@@ -247,9 +237,7 @@ class CudaCpmState(DeviceState):
         if residual is None:
             launch_values(program, arguments, most, members.n_classes, members.n_members)
 
-    def _gathered(
-        self, order: npt.NDArray[np.int32] | None, first: int, left: npt.NDArray[np.int64], n: int
-    ) -> Any | None:
+    def _gathered(self, order: Ints | None, first: int, left: Array, n: int) -> Any | None:
         """Rows of a streamed X, each member's own: shape (B, n, pitch); None where X is all there."""
         if order is None:
             return None
@@ -266,7 +254,7 @@ class CudaCpmState(DeviceState):
 
     # ----------------------------------------------------------------------------------------------- the moves
 
-    def _move_rows(self, n_set: npt.NDArray[np.int64]) -> None:
+    def _move_rows(self, n_set: Array) -> None:
         device, members, rows = self._device, self._members, self._rows
         B, m = members.n_members, members.n_classes
         n_kept = device.download(self._fields["n_kept"]).astype(np.int64)
@@ -294,7 +282,7 @@ class CudaCpmState(DeviceState):
             sets = np.arange(k, B * m, m)
             self._move_sets(sets, lanes[sets], laid_out)
 
-    def _move_sets(self, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], laid_out: dict[str, Any]) -> None:
+    def _move_sets(self, sets: Array, lanes: Array, laid_out: dict[str, Any]) -> None:
         """Every row of these separators, one after the other; those that no sample judges stay as they are."""
         device, stored, solver = self._device, self._rows.stored_bytes, self._solver
         sets, lanes = sets[lanes > 0], lanes[lanes > 0]

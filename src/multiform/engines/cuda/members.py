@@ -11,11 +11,6 @@ from multiform.engines.cuda.storage import DeviceRows
 from multiform.runtime import effective_threads
 from multiform.solvers import ModelBatch, TrainingProblem
 
-__all__ = ["DeviceMembers", "stacked_weights"]
-
-
-MOST_SEPARATORS = 65_535  # a launch has no more blocks along its second and third side
-
 
 class DeviceMembers:
     """What is constant of the members, on the device.
@@ -25,61 +20,39 @@ class DeviceMembers:
     """
 
     def __init__(self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
-        device = rows.device
+        device, p, weight = rows.device, problem.n_features, batch.sample_weight
         self.n_members, self.n_classes, self.n_components = len(batch), problem.n_classes, batch.n_components
         self.n_samples = len(problem.target)
-        self.features = [
-            problem.n_features if batch.columns is None else len(batch.columns[member]) for member in range(len(batch))
-        ]
+        self.features = [p] * len(batch) if batch.columns is None else [len(selected) for selected in batch.columns]
         self.n_features = max(self.features)
         self.width = -(-(self.n_features + 1) // 32) * 32
-        self.columns = None
+        columns = None
         if batch.columns is not None:
-            p = problem.n_features
             columns = np.full((self.n_members, self.width), p + 1, dtype=np.int32)  # the column of zeros
             for member, selected in enumerate(batch.columns):
                 columns[member, : len(selected)] = selected
             columns[:, self.n_features] = p
-            self.columns = device.upload(columns)
-        self.selected = device.upload(np.array(self.features, dtype=np.int32))
-        self.target = device.upload(problem.target)
-        weight = batch.sample_weight
-        self.sample_weight = None if weight is None else device.upload(np.ascontiguousarray(weight, dtype=np.float32))
-        self.weight_stride = 0 if weight is None or weight.ndim == 1 else self.n_samples
-        self.class_weight = device.upload(np.ascontiguousarray(batch.class_weight, dtype=np.float32))
-        self.noise = device.upload(batch.noise.astype(np.float32) ** 2)
-        self.seed = device.upload(batch.seed.astype(np.uint64))
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        """Of the stacked weights."""
-        return self.n_members, self.n_classes, self.n_components, self.width
-
-    def require_few(self) -> None:
-        """Kernels that have all members side by side can launch so many only."""
-        if self.n_members * self.n_classes > MOST_SEPARATORS:
-            raise ValueError(
-                f"device='cuda' trains at most {MOST_SEPARATORS} separators at a time; got {self.n_members} members of "
-                f"{self.n_classes} classes: train them in several batches."
-            )
-
-    def fields(self, rows: DeviceRows) -> dict[str, Any]:
-        """What every solver's structure holds."""
-        return rows.fields() | {
-            "columns": self.columns,
+        # What every solver's structure holds.
+        self.fields: dict[str, Any] = rows.fields() | {
+            "columns": None if columns is None else device.upload(columns),
             "n_classes": self.n_classes,
             "n_components": self.n_components,
             "n_features": self.n_features,
             "width": self.width,
             "n_samples": self.n_samples,
-            "selected": self.selected,
-            "target": self.target,
-            "sample_weight": self.sample_weight,
-            "weight_stride": self.weight_stride,
-            "class_weight": self.class_weight,
-            "seed": self.seed,
-            "noise": self.noise,
+            "selected": device.upload(np.array(self.features, dtype=np.int32)),
+            "target": device.upload(problem.target),
+            "sample_weight": None if weight is None else device.upload(np.ascontiguousarray(weight, dtype=np.float32)),
+            "weight_stride": 0 if weight is None or weight.ndim == 1 else self.n_samples,
+            "class_weight": device.upload(np.ascontiguousarray(batch.class_weight, dtype=np.float32)),
+            "noise": device.upload(batch.noise.astype(np.float32) ** 2),
+            "seed": device.upload(batch.seed.astype(np.uint64)),
         }
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the stacked weights."""
+        return self.n_members, self.n_classes, self.n_components, self.width
 
     def stacked(self, parts: list[Floats]) -> Floats:
         """Arrays of shape (m, q, p_b + 1) in the layout of the device."""

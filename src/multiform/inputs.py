@@ -12,10 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
-from multiform.engines import CpuEngine
+from multiform.engines import column_moments
 from multiform.gpu_arrays import as_host
 from multiform.runtime import effective_threads
-from multiform.separators import Rows, Scaling, as_stored
+from multiform.separators import Scaling, as_stored
 
 __all__ = [
     "check_input",
@@ -159,14 +159,7 @@ def _moments(X: Any, weight: Array | None, n_jobs: int | None) -> tuple[Doubles,
         least, most = min_max_axis(X, axis=0)
         return tuple(np.asarray(part, dtype=np.float64) for part in (mean, variance, least, most))  # type: ignore[return-value]
     if weight is None and X.dtype in (np.float32, np.uint8):
-        from multiform import _core
-
-        rows = CpuEngine().core_rows(Rows(X, Scaling.identity(width)))
-        means, variances = np.empty(width), np.empty(width)
-        low, high = np.empty(width, np.float32), np.empty(width, np.float32)
-        n_threads = 1 if X.size < 1_000_000 else effective_threads(n_jobs)
-        _core.column_moments(rows, n_threads, means, variances, low, high)
-        return means, variances, low.astype(np.float64), high.astype(np.float64)
+        return column_moments(X, 1 if X.size < 1_000_000 else effective_threads(n_jobs))
     share = np.ones(len(X)) if weight is None else weight.astype(np.float64)
     share = share / share.sum()
     chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(X), CHUNK_ROWS)]

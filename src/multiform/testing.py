@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+import multiform._core as _core
 from multiform._typing import Array, Floats
 from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState, solve
 from multiform.separators import Rows, Scaling, Separators, noise_energy
@@ -61,8 +62,6 @@ def available_kernels() -> list[str]:
     >>> "portable" in available_kernels()
     True
     """
-    from multiform import _core
-
     return list(_core.available_kernels())
 
 

@@ -141,3 +141,25 @@ def test_an_interruption_changes_nothing(blobs, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         model.fit(X[:, :2], y == 1)
     assert_same_state(before, fitted_state(model))
+
+
+class Broken(Watch):
+    """Raises when the whole fit is over, after everything was found."""
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        super().on_fit_task_end(estimator, context, fitted_estimator=fitted_estimator)
+        if self.ended == self.begun:
+            raise RuntimeError("the disk of the log is full")
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_callback_that_raises_while_a_fit_closes_changes_nothing(blobs, solver):
+    """Not one attribute, private ones included."""
+    X, y = blobs
+    model = QMSClassifier(solver=solver, n_components=3, max_iter=3, random_state=0).fit(X, y)
+    with_callbacks(model, Broken(X[:, :2]))
+    before = dict(vars(model))
+    with pytest.raises(RuntimeError, match="the disk of the log is full"):
+        model.fit(X[:, :2] * 7, y == 1)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is before[name] for name in before)

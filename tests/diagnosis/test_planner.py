@@ -418,3 +418,14 @@ def test_more_refusals(data, fitted):
         fitted.predict(pd.DataFrame(X, columns=list(COSTS)).assign(talk="bad"))
     with pytest.raises(ValueError, match="takes no sample_weight in fit"):
         DiagnosisPlanner(COSTS, estimator=KNeighborsClassifier(), stop="loyalty").fit(X, y)
+
+
+def test_a_beam_from_what_is_known_divides_by_no_infinite_price():
+    """What may not be bought has an infinite price; it is left out before anything is divided by it."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 150)
+    X = rng.normal(size=(150, 5)) + y[:, None] * np.array([0.3, 0.6, 1.0, 1.5, 2.0])
+    costs = {f"x{i}": float(i + 1) for i in range(5)}
+    for stop in ("calibrated", "regret"):
+        planner = DiagnosisPlanner(costs, known=["x0"], policy="adaptive", search="beam", stop=stop, random_state=0)
+        assert "x0" not in planner.fit(X, y).order_

@@ -59,7 +59,7 @@ def _close(name: str) -> str | None:
 
 def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from multiform import __version__
+        from multiform._version import __version__
 
         click.echo(f"multiform {__version__}")
         ctx.exit()

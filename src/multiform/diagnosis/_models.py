@@ -32,7 +32,7 @@ from multiform.training import Member, Trainer
 __all__ = ["EvidenceModels", "evidence_estimator"]
 
 MOST_SAMPLE_WEIGHTS = 20_000_000  # numbers that the sample weights of one batch may hold
-ALTERED_PASSES = 0.5  # of an altered model, as a share of the nominal's: it starts from the nominal
+ALTERED_SET_PASSES = 0.5  # of an altered model, as a share of the nominal's: it starts from the nominal
 LEAST_UPDATES = 80  # of a model
 NOISE_LADDER = (0.1, 0.3, 1.0, 2.0, 3.0)
 SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
@@ -151,7 +151,7 @@ class EvidenceModels:
                 for factor in factors
                 for mask, start in zip(self.masks, starts, strict=True)
             ]
-        n_passes = max(1, round(ALTERED_PASSES * how.max_iter)) if altered else how.max_iter
+        n_passes = max(1, round(ALTERED_SET_PASSES * how.max_iter)) if altered else how.max_iter
         revisit = 1.0 if len(self.target) < 2_000 else 0.2
         solver = AdamSolver(n_passes, how.batch_size, how.learning_rate, revisit=revisit)
         with Trainer(

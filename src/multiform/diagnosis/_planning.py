@@ -120,8 +120,6 @@ class Planning:
         """The same without the labels of a fold; orders are searched only among the sets that have a model already."""
         return self.changed(judge=self.judge.without(fold), only_known=not self.thorough)
 
-    # ----------------------------------------------------------------------------------------------- which level
-
     @cached_property
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
@@ -176,8 +174,6 @@ class Planning:
         """Bills and answers (class indices) of new patients under a plan."""
         node, answer, _ = follow(plan, self.tariff.known, self.judge.opinion, level, rows)
         return np.nansum(plan.bills(self.tariff), axis=1)[node], answer
-
-    # ------------------------------------------------------------------------------------------------- which order
 
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:
         """The plan at this level for these training patients, or all; and what is known of its (first) order."""
@@ -268,7 +264,8 @@ class Planning:
         prices = self.tariff.price_table(sets)
         allowed = np.isfinite(prices)
         _, telling = self.information
-        worth = np.where(allowed, telling / np.maximum(prices, 1e-9), -np.inf)
+        worth = np.full(prices.shape, -np.inf)
+        np.divide(telling, np.maximum(prices, 1e-9), out=worth, where=allowed)
         most = np.where(allowed, telling, -np.inf)
         chosen = np.zeros(prices.shape, dtype=bool)
         for judged, count in ((worth, MOST_WORTH), (most, MOST_TELLING)):

@@ -250,24 +250,15 @@ def _undominated(held: Sets, cost: Doubles, alive: Words) -> Indices:
     """The labels that no other one at the same set dominates; of equal ones, the first."""
     ranked = np.lexsort((popcount(alive), cost, held))
     edges = np.append(np.flatnonzero(np.diff(held[ranked], prepend=held[ranked[:1]] - 1)), len(ranked))
-    kept = []
+    kept: list[np.intp] = []
     for begin, end in itertools.pairwise(edges):
-        group = ranked[begin:end]
-        if end - begin > 1:
-            group = _front(group, alive[group])
-        kept.append(group)
-    return np.concatenate(kept) if kept else ranked
-
-
-def _front(group: Indices, alive: Words) -> Indices:
-    """Labels of one set in order of cost: each is kept unless an earlier kept one leaves no other patient alive."""
-    open_, front = np.arange(len(group)), []
-    while len(open_):
-        first, open_ = open_[0], open_[1:]
-        front.append(first)
-        extra = (alive[first] & ~alive[open_]).any(axis=1)  # alive under the first, not under the other
-        open_ = open_[extra]
-    return group[front]
+        open_ = ranked[begin:end]  # of one set, in order of cost
+        while len(open_) > 1:
+            first, open_ = open_[0], open_[1:]
+            kept.append(first)
+            open_ = open_[(alive[first] & ~alive[open_]).any(axis=1)]  # somebody is alive under the first only
+        kept.extend(open_)
+    return np.array(kept, dtype=np.intp)
 
 
 def _bounds(tariff: Tariff, stopped: Words, forgone: Floats, alive: Words, start: int) -> tuple[Doubles, Floats]:

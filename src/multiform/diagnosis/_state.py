@@ -51,8 +51,10 @@ def planner_state(planner: DiagnosisPlanner) -> dict[str, Any]:
     plain = {name: getattr(models, name) for name in ("rows", "target", "fold", "estimator", "betas", "seed")}
     plain |= {"rule": judge.rule, "common": judge.common, "full": judge.full}
     plain |= {"sets": list(judge.trusts), "trusts": np.stack(list(judge.trusts.values()))}
-    kept = {kind: models.fitted[kind] for kind in ("nominal", "held back")}
-    plain["models"] = {kind: [[one, _plain(made)] for one, made in found.items()] for kind, found in kept.items()}
+    plain["models"] = {"nominal": [], "held back": []}
+    for kind, found in plain["models"].items():
+        for tests, made in models.fitted[kind].items():
+            found.append([tests, [one.as_plain() if isinstance(one, Separators) else one for one in made]])
     return {
         **{name: state[name] for name in SAME},
         **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
@@ -115,11 +117,6 @@ def _check_plan(plan: Plan, n_classes: int, tariff: Tariff) -> None:
     for node, (test, after) in enumerate(zip(plan.tests, plan.following, strict=True)):
         require(0 <= test < len(tariff) and len(after) == n_classes, "the plan buys a test that there is not")
         require(all(one == -1 or node < one < len(plan) for one in after), "the plan goes in circles")
-
-
-def _plain(made: list[Any]) -> list[Any]:
-    """The models of one set: what separators say of themselves, or classifiers as they are."""
-    return [one.as_plain() if isinstance(one, Separators) else one for one in made]
 
 
 def _judge(state: dict[str, Any], m: int, everything: int, column_owner: Any, n_jobs: int | None) -> Judge:

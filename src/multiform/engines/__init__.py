@@ -24,12 +24,21 @@ from typing import Any
 
 from multiform._typing import Array
 from multiform.engines.base import Engine, TrainingState, solve
-from multiform.engines.cpu import CpuEngine
+from multiform.engines.cpu import CpuEngine, column_moments
 from multiform.engines.reference import ReferenceEngine
 from multiform.runtime import effective_threads, kernel_name, on_gpu
 from multiform.separators import Separators
 
-__all__ = ["CpuEngine", "Engine", "ReferenceEngine", "TrainingState", "engine_for", "evaluate", "solve"]
+__all__ = [
+    "CpuEngine",
+    "Engine",
+    "ReferenceEngine",
+    "TrainingState",
+    "column_moments",
+    "engine_for",
+    "evaluate",
+    "solve",
+]
 
 # Coefficients times samples (times passes, over all members), from which on the GPU wins against a CPU of 16 cores
 # (measured, docs/gpu.md); for evaluation alone X has to be uploaded for little work.

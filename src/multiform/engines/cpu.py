@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from multiform._typing import Floats
+import multiform._core as compiled
+from multiform._typing import Doubles, Floats
 from multiform.engines.base import TrainingState
 from multiform.runtime import WORTH_A_THREAD, sgemm, single_threaded_blas, threads_worth_waiting_for
 from multiform.separators import Rows, Separators
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
+
+_core: Any = compiled  # its border checks what it is given
 
 
 @dataclass(frozen=True)
@@ -43,8 +46,6 @@ class CpuEngine:
             return _CpmState(self, problem, batch, solver)
 
     def values(self, rows: Rows, separators: Separators) -> Floats:
-        from multiform import _core
-
         coefficients = np.ascontiguousarray(separators.coefficients)
         n = int(rows.stored.shape[0])
         values = np.empty((n, len(coefficients)), dtype=np.float32)
@@ -57,8 +58,6 @@ class CpuEngine:
 
     def core_rows(self, rows: Rows) -> Any:
         """The rows in the core's own terms."""
-        from multiform import _core
-
         stored = rows.stored
         if scipy.sparse.issparse(stored):
             indptr, indices = stored.indptr.astype(np.int64), stored.indices.astype(np.int32, copy=False)
@@ -73,13 +72,20 @@ class CpuEngine:
         """Nothing is kept."""
 
 
+def column_moments(X: Any, n_threads: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+    """Mean, variance, least and greatest value of each column of a dense float32 or uint8 matrix."""
+    width = X.shape[1]
+    mean, variance = np.empty(width), np.empty(width)
+    least, greatest = np.empty(width, np.float32), np.empty(width, np.float32)
+    _core.column_moments(_core.dense_rows(X), n_threads, mean, variance, least, greatest)
+    return mean, variance, least.astype(np.float64), greatest.astype(np.float64)
+
+
 class _CpuState:
     """What the states of both solvers share: coefficients are NumPy arrays that the core moves in place."""
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch) -> None:
-        from multiform import _core
-
-        self._core, self._n_threads = _core, engine.n_threads
+        self._n_threads = engine.n_threads
         self._problem = _core.problem(engine.core_rows(problem.rows), problem.target, problem.n_classes, sgemm())
         self.coefficients: list[Floats] = []
         self._members: list[Any] = []
@@ -123,9 +129,7 @@ class _AdamState(_CpuState):
                 first, second, steps = moments[member][0].copy(), moments[member][1].copy(), moments[member][2]
             settings["learning_rate"] = solver.rate(start.shape[2] - 1)
             arrays, numbers = self._described(batch, member)
-            made = self._core.adam_member(
-                self._problem, start, first, second, *arrays, steps=steps, **numbers, **settings
-            )
+            made = _core.adam_member(self._problem, start, first, second, *arrays, steps=steps, **numbers, **settings)
             self.coefficients.append(start)
             self._moments.append((first, second))
             self._members.append(made)
@@ -147,7 +151,7 @@ class _AdamState(_CpuState):
 
     def advance(self, until: int, seconds: float) -> None:
         with single_threaded_blas():
-            self._core.train_adam(self._members, self._n_threads, until, seconds)
+            _core.train_adam(self._members, self._n_threads, until, seconds)
 
 
 class _CpmState(_CpuState):
@@ -162,7 +166,7 @@ class _CpmState(_CpuState):
             settings |= solver.limits(start.shape[2] - 1)
             arrays, numbers = self._described(batch, member)
             steps = solver.initial_steps(start)
-            made = self._core.cpm_member(self._problem, start, steps, *arrays, **numbers, **settings)
+            made = _core.cpm_member(self._problem, start, steps, *arrays, **numbers, **settings)
             self.coefficients.append(start)
             self._members.append(made)
 
@@ -172,4 +176,4 @@ class _CpmState(_CpuState):
 
     def advance(self, until: int, seconds: float) -> None:
         with single_threaded_blas():
-            self._core.sweep_cpm(self._members, self._n_threads, until, seconds)
+            _core.sweep_cpm(self._members, self._n_threads, until, seconds)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib
 import os
 import platform
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ import numpy as np
 import scipy
 import sklearn
 
+from multiform._version import __version__
 from multiform.files._atomic import atomic_path
 from multiform.files._container import FORMAT_VERSION, ModelFileError, pack, unpack
 from multiform.files._kinds import OURS
@@ -179,9 +179,8 @@ def _content(path: str | os.PathLike[str]) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    package = importlib.import_module("multiform")  # asked for by its name, as it imports this room
     return {
-        "multiform": package.__version__,
+        "multiform": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,

@@ -63,7 +63,7 @@ def _versions() -> list[tuple[str, str]]:
         try:
             found.append((package, version(package)))
         except PackageNotFoundError:  # running from a source folder
-            from multiform import __version__
+            from multiform._version import __version__
 
             found.append((package, __version__))
     return found

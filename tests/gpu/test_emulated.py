@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiform.engines import solve
 from multiform.engines.cuda import CudaEngine
-from multiform.engines.cuda.members import DeviceMembers
+from multiform.engines.cuda.states import DeviceMembers
 from multiform.engines.cuda.storage import place
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch
 from multiform.testing import (

@@ -43,18 +43,12 @@ class CudaEngine:
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
     ) -> TrainingState:
-        with freeing(self.release):  # frees the frames below this one
-            return self._begin(problem, batch, solver, moments)
-
-    def _begin(
-        self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None
-    ) -> TrainingState:
-        rows = self._place(problem.rows)
-        if isinstance(solver, CpmSolver):
-            return CudaCpmState(solver, problem, batch, rows, self.release)
-        small = self._small and fits_in_a_block(solver, problem, batch, rows)
-        state = CudaSmallAdamState if small else CudaAdamState
-        return state(solver, problem, batch, rows, self.release, moments)
+        with freeing(self.release):  # it frees the frames below this one, which therefore holds no rows
+            if isinstance(solver, CpmSolver):
+                return CudaCpmState(solver, problem, batch, self._place(problem.rows), self.release)
+            small = self._small and fits_in_a_block(solver, problem, batch, self._place(problem.rows))
+            state = CudaSmallAdamState if small else CudaAdamState
+            return state(solver, problem, batch, self._place(problem.rows), self.release, moments)
 
     def values(self, rows: Rows, separators: Separators) -> Any:
         with freeing(self.release):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiform.engines.cuda.device import Program
-from multiform.engines.cuda.members import stacked_weights
+from multiform.engines.cuda.states import stacked_weights
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.separators import Separators
 

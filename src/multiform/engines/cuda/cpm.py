@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -25,42 +25,26 @@ REGISTERS_OF_THREAD = {4: 104, 8: 128}
 SHAPES = [(slots, threads) for slots in (4, 8) for threads in (64, 128, 192, 256, 320, 384, 448, 512)]
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """How the samples of separators spread over threads and blocks.
+def spread(sets: Array, lanes: Array, device: Device) -> tuple[int, int, Ints]:
+    """How the samples of separators, so many `lanes` of each, spread over threads and blocks.
 
-    `blocks`, of shape (n_blocks, 3), says of each block which separator it has (-1: none), its rank in that separator's
-    group, and how many blocks the group has. Groups lie within clusters of BLOCKS_OF_CLUSTER blocks; where there are no
-    clusters, every group is one block.
+    The slots of a thread, samples in its registers (0: they stand in memory, however many they are); the threads of a
+    block; and of each block, in three columns, which separator it has (-1: none), its rank in that separator's group,
+    and how many blocks the group has. Groups lie within clusters of BLOCKS_OF_CLUSTER blocks; where there are no
+    clusters, every group is one block. Of all shapes it is the one with the least estimated time per coordinate.
+
+    >>> class Large:
+    ...     has_clusters, processors = True, 132
+    >>> slots, threads, blocks = spread(np.arange(3), np.array([9_000, 500, 1_700]), Large())
+    >>> slots * threads * 8 >= 9_000, len(blocks) % 8
+    (True, 0)
     """
-
-    slots: int  # samples in a thread's registers; 0: they stand in memory, however many they are
-    threads: int  # of a block
-    blocks: Ints
-    clustered: bool
-
-    @classmethod
-    def of(cls, sets: Array, lanes: Array, device: Device) -> Geometry:
-        """The shape with the least estimated time a coordinate, for sets of so many samples.
-
-        >>> class Large:
-        ...     has_clusters, processors = True, 132
-        >>> shape = Geometry.of(np.arange(3), np.array([9_000, 500, 1_700]), Large())
-        >>> shape.clustered, shape.slots * shape.threads * 8 >= 9_000, len(shape.blocks) % 8
-        (True, True, 0)
-        """
-        clustered = device.has_clusters
-        most = BLOCKS_OF_CLUSTER if clustered else 1
-        fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
-        if not fitting:
-            return cls(0, SHAPES[-1][1], _packed(sets, np.full(len(sets), most), clustered), clustered)
-        slots, threads = min(fitting, key=lambda shape: _cycles(shape, lanes, device.processors))
-        return cls(slots, threads, _packed(sets, -(-lanes // (slots * threads)), clustered), clustered)
-
-    def shared(self, stored_bytes: int, exact: bool) -> int:
-        sums = 2 * (self.threads // 32 + BLOCKS_OF_CLUSTER) * 4 * (8 if exact else 4)
-        ring = AHEAD * self.threads * max(1, self.slots) * stored_bytes
-        return 16 + sums + 32 * 8 + 36 * COORDINATES + ring
+    most = BLOCKS_OF_CLUSTER if device.has_clusters else 1
+    fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
+    if not fitting:
+        return 0, SHAPES[-1][1], _packed(sets, np.full(len(sets), most), device.has_clusters)
+    slots, threads = min(fitting, key=lambda shape: _cycles(shape, lanes, device.processors))
+    return slots, threads, _packed(sets, -(-lanes // (slots * threads)), device.has_clusters)
 
 
 def _cycles(shape: tuple[int, int], lanes: Array, processors: int) -> float:
@@ -288,16 +272,17 @@ class CudaCpmState(DeviceState):
         sets, lanes = sets[lanes > 0], lanes[lanes > 0]
         if len(sets) == 0:
             return
-        geometry = Geometry.of(sets, lanes, device)
-        in_memory = geometry.slots == 0
-        blocks = [device.upload(np.ascontiguousarray(column)) for column in geometry.blocks.T]
-        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=geometry.slots, FROZEN=int(solver.frozen_own))
+        slots, threads, blocks = spread(sets, lanes, device)
+        columns = [device.upload(np.ascontiguousarray(column)) for column in blocks.T]
+        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=slots, FROZEN=int(solver.frozen_own))
         fields: dict[str, Any] = self._fields | laid_out
-        fields |= {"memory": device.empty((self._n_lanes, 6), np.float32) if in_memory else None}
-        fields |= dict(zip(("block_set", "block_rank", "block_group"), blocks, strict=True))
+        fields |= {"memory": device.empty((self._n_lanes, 6), np.float32) if slots == 0 else None}
+        fields |= dict(zip(("block_set", "block_rank", "block_group"), columns, strict=True))
         arguments = program.arguments(fields)
-        kernel = f"cpm_row_in_clusters_of_{BLOCKS_OF_CLUSTER}" if geometry.clustered else "cpm_row"
-        grid, shared = (len(geometry.blocks), 1, 1), geometry.shared(stored, exact=not solver.frozen_own)
+        kernel = f"cpm_row_in_clusters_of_{BLOCKS_OF_CLUSTER}" if device.has_clusters else "cpm_row"
+        sums = 2 * (threads // 32 + BLOCKS_OF_CLUSTER) * 4 * (4 if solver.frozen_own else 8)
+        ring = AHEAD * threads * max(1, slots) * stored
+        grid, shared = (len(blocks), 1, 1), 16 + sums + 32 * 8 + 36 * COORDINATES + ring
         for r in range(self._members.n_components):
             alone, flip = (0, r % 2) if solver.synchronous else (1, 0)
-            program(kernel, arguments, r, alone, flip, grid=grid, threads=geometry.threads, shared=shared)
+            program(kernel, arguments, r, alone, flip, grid=grid, threads=threads, shared=shared)

@@ -89,7 +89,7 @@ def test_tensor_on_given_axes():
     display = ConfusionTensorDisplay.from_estimator(Loyal(), ROWS, TRUE, ax=axes, colorbar=False)
     assert display.figure_ is figure
     assert len(figure.axes) == 3
-    with pytest.raises(ValueError, match="one Axes a layer, 3; got 2"):
+    with pytest.raises(ValueError, match="one Axes per layer, 3; got 2"):
         display.plot(ax=axes[:2])
 
 

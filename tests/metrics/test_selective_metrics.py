@@ -146,7 +146,7 @@ def test_infinite_trust_is_a_score_like_any_other():
 
 
 def test_nan_trust_is_refused():
-    with pytest.raises(ValueError, match="'trust' must hold one number a sample; got NaN for 1 of 2"):
+    with pytest.raises(ValueError, match="'trust' must hold one number per sample; got NaN for 1 of 2"):
         aurc([0, 1], [0, 1], [0.5, np.nan])
 
 
@@ -209,7 +209,7 @@ def test_trust_says_what_is_missing(data):
         trust_score(RidgeClassifier().fit(X, y), X, "predict_proba")
     with pytest.raises(ValueError, match=r"score method must be 'auto', one of .* got 'entropy'"):
         trust_score(RidgeClassifier().fit(X, y), X, "entropy")
-    with pytest.raises(ValueError, match=r"must give one number a sample, .* got the shape \(300, 20\)"):
+    with pytest.raises(ValueError, match=r"must give one number per sample, .* got the shape \(300, 20\)"):
         trust_score(RidgeClassifier().fit(X, y), X, lambda m, Z: Z)
 
 

@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <memory>
@@ -174,14 +175,14 @@ void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double second
         if (seconds_now() < deadline || index == 0) advance(*members[index]->solver, team, deadline);
 }
 
+// f of every row by every separator. Separators go in groups whose residuals of a tile stay in the second cache.
 void member_values(const RowsView& view, Array<const float, 3> weights, std::optional<Array<const int32_t, 1>> columns,
                    nb::capsule capsule, int n_threads, Array<float, 2> out) {
-    constexpr int64_t kTileRows = 128;
+    constexpr int64_t kTileRows = 128, kGroupOutputs = 512;
     const Sgemm sgemm = sgemm_of(capsule);
     const Rows& rows = view.rows;
     const int64_t m = static_cast<int64_t>(weights.shape(0)), q = static_cast<int64_t>(weights.shape(1));
     const int64_t width = static_cast<int64_t>(weights.shape(2)), stride = padded(width), n = rows.n_rows;
-    const int64_t outputs = padded(m * q);
     const int64_t selected = columns ? static_cast<int64_t>(columns->size()) : rows.n_columns;
     if (width != selected + 1 || static_cast<int64_t>(out.shape(0)) != n || static_cast<int64_t>(out.shape(1)) != m)
         throw nb::value_error("member_values: shapes do not fit");
@@ -190,18 +191,28 @@ void member_values(const RowsView& view, Array<const float, 3> weights, std::opt
     float* target = out.data();
     nb::gil_scoped_release release;
     Team team(n_threads);
+    const int64_t group = std::max<int64_t>(1, std::min(m, kGroupOutputs / std::max<int64_t>(q, 1)));
+    const int64_t n_groups = (m + group - 1) / group, outputs = padded(group * q);
+    std::vector<std::vector<float>> laid_out(static_cast<size_t>(n_groups));
+    for (int64_t g = 0; g < n_groups; ++g)
+        by_feature(w + g * group * q * width, std::min(group, m - g * group) * q, width, laid_out[g]);
     std::vector<float> x(static_cast<size_t>(team.size() * kTileRows * stride));
-    std::vector<float> z(static_cast<size_t>(team.size() * kTileRows * outputs)), laid_out;
-    by_feature(w, m * q, width, laid_out);
+    std::vector<float> z(static_cast<size_t>(team.size() * kTileRows * outputs));
+    std::vector<float> f(static_cast<size_t>(team.size() * kTileRows * group));
     std::vector<int32_t> samples(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) samples[i] = static_cast<int32_t>(i);
     team.each((n + kTileRows - 1) / kTileRows, [&](int64_t tile, int thread) {
         const int64_t first = tile * kTileRows, count = std::min(kTileRows, n - first);
         float* tile_x = x.data() + thread * kTileRows * stride;
         float* tile_z = z.data() + thread * kTileRows * outputs;
+        float* tile_f = f.data() + thread * kTileRows * group;
         view.kernels->gather(rows, {samples.data() + first, count, chosen, selected, 0, width, tile_x, stride});
-        view.kernels->residuals({sgemm, tile_x, stride, count, width, laid_out.data(), outputs, tile_z});
-        view.kernels->member_values(tile_z, outputs, count, m, q, target + first * m);
+        for (int64_t g = 0; g < n_groups; ++g) {
+            const int64_t begin = g * group, size = std::min(group, m - begin), own = padded(size * q);
+            view.kernels->residuals({sgemm, tile_x, stride, count, width, laid_out[g].data(), own, tile_z});
+            view.kernels->member_values(tile_z, own, count, size, q, tile_f);
+            for (int64_t i = 0; i < count; ++i) std::copy_n(tile_f + i * size, size, target + (first + i) * m + begin);
+        }
     });
 }
 

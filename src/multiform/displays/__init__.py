@@ -4,9 +4,8 @@ Each display is made by ``from_estimator`` or ``from_predictions``, which draw a
 figures; ``plot(ax=...)`` draws again. Matplotlib is needed only when something is drawn.
 """
 
-from multiform.displays._confusion_tensor import ConfusionTensorDisplay
 from multiform.displays._diagnosis import CostAccuracyDisplay, PlanDisplay
-from multiform.displays._loyalty import LoyaltyDisplay
+from multiform.displays._loyalty import ConfusionTensorDisplay, LoyaltyDisplay
 from multiform.displays._risk_coverage import RiskCoverageDisplay
 
 __all__ = ["ConfusionTensorDisplay", "CostAccuracyDisplay", "LoyaltyDisplay", "PlanDisplay", "RiskCoverageDisplay"]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from multiform.displays._style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
-
-if TYPE_CHECKING:
-    from multiform.diagnosis import DiagnosisPlanner, Evaluation, FlowStep
+from multiform.diagnosis import DiagnosisPlanner, Evaluation, FlowStep, flow_steps
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
 
 CLASS_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, GREY)
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
@@ -55,8 +53,6 @@ class PlanDisplay:
             Leave out what no larger share of the training patients came to.
         ax : matplotlib Axes, default=None
         """
-        from multiform.diagnosis import flow_steps
-
         check_is_fitted(planner, "plan_")
         return cls(flow_steps(planner, least_share), [str(one) for one in planner.classes_]).plot(ax=ax)
 
@@ -77,27 +73,16 @@ class PlanDisplay:
         parted = {step.parent for step in self.steps if len(step.diagnoses) < len(self.class_names)}
         for step in self.steps:
             x, y = place[step.node]
-            ax.text(
-                x,
-                y,
-                f"{step.test}  {step.price:.2f}\n{step.came:.0%} come here",
-                ha="center",
-                va="center",
-                fontsize=9,
-                bbox={"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": GREY},
-            )
+            text = f"{step.test}  {step.price:.2f}\n{step.came:.0%} come here"
+            box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": GREY}
+            ax.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box)
             if step.parent in place:
-                start = place[step.parent]
-                ax.annotate(
-                    "",
-                    (x, y - 0.3),
-                    (start[0], start[1] + 0.3),
-                    arrowprops={"arrowstyle": "->", "color": GREY},
-                )
+                from_x, from_y = place[step.parent]
+                arrow = {"arrowstyle": "->", "color": GREY}
+                ax.annotate("", (x, y - 0.3), (from_x, from_y + 0.3), arrowprops=arrow)
                 if step.parent in parted:
-                    ax.text(
-                        x + 0.04, y - 0.42, f"if {' or '.join(step.diagnoses)}", fontsize=8, color=GREY, va="center"
-                    )
+                    condition = f"if {' or '.join(step.diagnoses)}"
+                    ax.text(x + 0.04, y - 0.42, condition, fontsize=8, color=GREY, va="center")
             # Who stops: a bar to the right, as long as the share, a colour and a word for each diagnosis.
             left = x + 0.3
             for k, share in enumerate(step.stopped):
@@ -229,14 +214,8 @@ class CostAccuracyDisplay:
             ax.fill_between(x, y - error, y + error, color=BLUE, alpha=0.15, linewidth=0)
         ax.plot(x, y, "-o", color=BLUE, markersize=4, label="plan, by level")
         if self.chosen is not None:
-            ax.plot(
-                *(100 * np.array(self.chosen)),
-                "*",
-                color=VERMILION,
-                markersize=14,
-                label="plan, level chosen",
-                zorder=3,
-            )
+            share, change = 100 * np.array(self.chosen)
+            ax.plot(share, change, "*", color=VERMILION, markersize=14, label="plan, level chosen", zorder=3)
         colours = (GREY, ORANGE, GREEN)
         for k, (name, (share, change)) in enumerate(self.others.items()):
             marker, colour = MARKERS[k % len(MARKERS)], colours[k % len(colours)]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from multiform.displays._style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
+from multiform._typing import Doubles
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
 from multiform.metrics import ScoreMethod, aurc, risk_coverage_curve, trust_score
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION)
@@ -34,7 +35,6 @@ class RiskCoverageDisplay:
     ax_ : matplotlib Axes
         Where it is drawn.
     figure_ : matplotlib Figure
-        The figure of that.
 
     Examples
     --------
@@ -44,14 +44,7 @@ class RiskCoverageDisplay:
     array([0.  , 0.  , 0.33333333, 0.25  ])
     """
 
-    def __init__(
-        self,
-        coverage: NDArray[np.float64],
-        risk: NDArray[np.float64],
-        *,
-        aurc: float | None = None,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, coverage: Doubles, risk: Doubles, *, aurc: float | None = None, name: str | None = None) -> None:
         self.coverage = coverage
         self.risk = risk
         self.aurc = aurc
@@ -69,27 +62,18 @@ class RiskCoverageDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> RiskCoverageDisplay:
-        """Draw the curve of given predictions.
+        """Draw the curve of given predictions, and return the display.
 
         Parameters
         ----------
-        y_true, y_pred : array-like of shape (n_samples,)
-            The true and the predicted labels.
-        trust : array-like of shape (n_samples,)
-            How sure each prediction is; higher is surer.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights.
+        y_true, y_pred, trust, sample_weight
+            As in :func:`multiform.metrics.risk_coverage_curve`.
         name : str, default=None
             The classifier's name, for the legend.
         ax : matplotlib Axes, default=None
             Where to draw; a new figure if None. Several curves may share one.
         **kwargs : dict
             Passed to :meth:`plot`.
-
-        Returns
-        -------
-        display : RiskCoverageDisplay
-            The display, drawn.
         """
         coverage, risk, _ = risk_coverage_curve(y_true, y_pred, trust, sample_weight=sample_weight)
         area = aurc(y_true, y_pred, trust, sample_weight=sample_weight)
@@ -108,31 +92,20 @@ class RiskCoverageDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> RiskCoverageDisplay:
-        """Draw the curve of a fitted classifier.
+        """Draw the curve of a fitted classifier, and return the display.
 
         Parameters
         ----------
         estimator : fitted classifier
             The classifier.
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
+        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
+            The samples and their labels.
         score_method : str or callable, default="auto"
             Where the trust comes from; see :func:`multiform.metrics.trust_score`.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Sample weights.
         name : str, default=None
             For the legend; the estimator's class if None.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure if None.
-        **kwargs : dict
-            Passed to :meth:`plot`.
-
-        Returns
-        -------
-        display : RiskCoverageDisplay
-            The display, drawn.
+        sample_weight, ax, **kwargs
+            As in :meth:`from_predictions`.
         """
         return cls.from_predictions(
             y,
@@ -145,14 +118,9 @@ class RiskCoverageDisplay:
         )
 
     def plot(
-        self,
-        ax: Any = None,
-        *,
-        name: str | None = None,
-        target_accuracy: float | None = None,
-        **kwargs: Any,
+        self, ax: Any = None, *, name: str | None = None, target_accuracy: float | None = None, **kwargs: Any
     ) -> RiskCoverageDisplay:
-        """Draw the curve.
+        """Draw the curve, and return this display.
 
         Parameters
         ----------
@@ -165,11 +133,6 @@ class RiskCoverageDisplay:
             coverage that keeps it.
         **kwargs : dict
             Passed to matplotlib's ``plot``.
-
-        Returns
-        -------
-        display : RiskCoverageDisplay
-            This display.
         """
         plt = pyplot(self)
         if ax is None:

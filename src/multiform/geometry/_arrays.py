@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
-AnyArray = NDArray[Any]
+from multiform._typing import Array, Doubles
 
 EPS = float(np.finfo(np.float64).eps)
 
 
-def finite_array(value: ArrayLike, name: str, owner: str, *, ndim: int) -> FloatArray:
+def finite_array(value: ArrayLike, name: str, owner: str, *, ndim: int) -> Doubles:
     """`value` as a finite float64 array of `ndim` dimensions, or one sentence about what is wrong with it."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim != ndim:
@@ -24,14 +23,14 @@ def finite_array(value: ArrayLike, name: str, owner: str, *, ndim: int) -> Float
     return array
 
 
-def frozen(array: FloatArray) -> FloatArray:
+def frozen(array: Doubles) -> Doubles:
     """A private read-only copy: values that are shared must not change under their readers."""
     copy = np.array(array, dtype=np.float64)
     copy.setflags(write=False)
     return copy
 
 
-def check_points(points: ArrayLike, n_features: int, owner: str) -> FloatArray:
+def check_points(points: ArrayLike, n_features: int, owner: str) -> Doubles:
     """Samples as a finite float64 array of shape (n_samples, n_features)."""
     array = finite_array(points, "X", owner, ndim=2)
     if array.shape[1] != n_features:
@@ -42,7 +41,7 @@ def check_points(points: ArrayLike, n_features: int, owner: str) -> FloatArray:
     return array
 
 
-def label_array(labels: Iterable[Any]) -> AnyArray:
+def label_array(labels: Iterable[Any]) -> Array:
     """Class labels as an array that keeps them as they are (mixed types become objects, never strings)."""
     kept = list(labels)
     array = np.asarray(kept)
@@ -53,9 +52,8 @@ def label_array(labels: Iterable[Any]) -> AnyArray:
     return array
 
 
-def equilibrating_scale(symmetric: FloatArray) -> FloatArray:
-    """Scale `d` that brings the largest entry of every row of `symmetric / (d d')` near 1 (rows of zeros
-    keep 1).
+def equilibrating_scale(symmetric: Doubles) -> Doubles:
+    """Scale `d` that brings the largest entry of every row of `symmetric / (d d')` near 1; rows of zeros keep 1.
 
     Features come in any units, and the entries of a quadratic's matrix in the squares of them. Eigenvalues
     of the bare matrix see only the largest unit; after this scaling (Ruiz's, with powers of two so that it
@@ -63,8 +61,7 @@ def equilibrating_scale(symmetric: FloatArray) -> FloatArray:
     """
     scaled = np.abs(symmetric)
     exponent = np.zeros(len(scaled), dtype=np.intc)
-    # Each pass halves the distance of the exponents from balance; 1100 bits of range need at most a dozen
-    # passes.
+    # Each pass halves the distance of the exponents from balance; 1100 bits of range need at most a dozen passes.
     for _ in range(16):
         largest = scaled.max(axis=1, initial=0.0)
         _, bits = np.frexp(np.where(largest > 0, largest, 0.5))
@@ -74,18 +71,3 @@ def equilibrating_scale(symmetric: FloatArray) -> FloatArray:
         exponent += step
         scaled = np.ldexp(scaled, -(step[:, None] + step[None, :]))
     return np.ldexp(np.ones(len(scaled)), exponent)
-
-
-def scaled_eigh(symmetric: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues `w` and rows `R` with `symmetric = R' diag(w) R`, every feature accurate on its own scale.
-
-    The rows are the eigenvectors of the equilibrated matrix, scaled back: independent, not orthogonal.
-    Features that are absent (rows of zeros) are left out of the problem, so that they stay exactly absent.
-    """
-    present = np.abs(symmetric).max(axis=1, initial=0.0) > 0
-    block = symmetric[np.ix_(present, present)]
-    scale = equilibrating_scale(block)
-    eigenvalues, vectors = np.linalg.eigh(block / np.outer(scale, scale))
-    rows = np.zeros((len(block), len(symmetric)))
-    rows[:, present] = vectors.T * scale
-    return eigenvalues, rows

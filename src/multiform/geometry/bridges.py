@@ -1,29 +1,37 @@
 """Bridges from scikit-learn: quadratic and linear classifiers are separators, and here they become them.
 
-A Gaussian class model scores a sample by `||T_k (x - mean_k)||^2 + kappa_k`, smallest first: a member
-function as soon as the constants are shifted to be nonnegative. Linear scores `s = W x + c`, largest first,
-are distances as well:
+A Gaussian class model scores a sample by `||T_k (x - mean_k)||^2 + kappa_k`, smallest first: a member function as soon
+as the constants are shifted to be nonnegative. Linear scores `s = W x + c`, largest first, are distances as well:
 
     f_k(x) = ||P (s(x) - e_k)||^2,   so that   f_i - f_j = 2 (s_j - s_i),
 
-with e_k the k-th unit vector and P an orthonormal basis of the scores that sum to zero. That takes m - 1
-rows.
+with e_k the k-th unit vector and P an orthonormal basis of the scores that sum to zero. That takes m - 1 rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, RidgeClassifierCV, SGDClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.validation import check_is_fitted
 
-from ._arrays import AnyArray, FloatArray
+from multiform._typing import Array, Doubles
+from multiform.classifier import QMSClassifier
+
 from .separators import Separators
 
-if TYPE_CHECKING:
-    from ..classifier import QMSClassifier
-
 __all__ = ["qms_from_estimator", "qms_from_separators", "separators_from_estimator"]
+
+_LINEAR = (LogisticRegression, RidgeClassifier, RidgeClassifierCV, SGDClassifier, Perceptron, LinearSVC)
 
 
 def separators_from_estimator(estimator: Any) -> Separators:
@@ -53,9 +61,6 @@ def separators_from_estimator(estimator: Any) -> Separators:
     >>> bool((separators.predict(X) == qda.predict(X)).all())
     True
     """
-    from sklearn.pipeline import Pipeline
-    from sklearn.utils.validation import check_is_fitted
-
     check_is_fitted(estimator)
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps if step is not None and step != "passthrough"]
@@ -119,8 +124,6 @@ def qms_from_separators(model: object) -> QMSClassifier:
     >>> model.predict([[0.4], [1.7]])
     array(['low', 'high'], dtype='<U4')
     """
-    from ..classifier import QMSClassifier
-
     separators = Separators.of(model)
     try:
         order = np.argsort(separators.classes, kind="stable")
@@ -137,48 +140,25 @@ def qms_from_separators(model: object) -> QMSClassifier:
     )
 
 
-def _separators_of(estimator: Any) -> tuple[FloatArray, FloatArray]:
+def _separators_of(estimator: Any) -> tuple[Doubles, Doubles]:
     """Components (m, q, p) and offsets (m, q) of one supported classifier."""
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-    from sklearn.linear_model import (
-        LogisticRegression,
-        Perceptron,
-        RidgeClassifier,
-        RidgeClassifierCV,
-        SGDClassifier,
-    )
-    from sklearn.naive_bayes import GaussianNB
-    from sklearn.neighbors import NearestCentroid
-    from sklearn.svm import LinearSVC
-
-    linear = (
-        LogisticRegression,
-        LinearDiscriminantAnalysis,
-        RidgeClassifier,
-        RidgeClassifierCV,
-        SGDClassifier,
-        Perceptron,
-        LinearSVC,
-    )
     if isinstance(estimator, QuadraticDiscriminantAnalysis):
         return _of_quadratic_discriminant(estimator)
     if isinstance(estimator, GaussianNB):
         return _of_naive_bayes(estimator)
     if isinstance(estimator, NearestCentroid):
         return _of_nearest_centroid(estimator)
-    if isinstance(estimator, linear):
+    if isinstance(estimator, (LinearDiscriminantAnalysis, *_LINEAR)):
         return _of_linear_classifier(estimator)
     raise TypeError(
-        "separators can be made from QuadraticDiscriminantAnalysis, LinearDiscriminantAnalysis, "
-        "GaussianNB, NearestCentroid, "
-        f"{', '.join(kind.__name__ for kind in linear if kind is not LinearDiscriminantAnalysis)}, or a "
-        f"Pipeline that ends in one of these; got {type(estimator).__name__}."
+        "separators can be made from QuadraticDiscriminantAnalysis, LinearDiscriminantAnalysis, GaussianNB, "
+        f"NearestCentroid, {', '.join(kind.__name__ for kind in _LINEAR)}, or a Pipeline that ends in one of these; "
+        f"got {type(estimator).__name__}."
     )
 
 
-def _of_quadratic_discriminant(estimator: Any) -> tuple[FloatArray, FloatArray]:
-    # -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common
-    # constant.
+def _of_quadratic_discriminant(estimator: Any) -> tuple[Doubles, Doubles]:
+    # -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common constant.
     scalings = [np.asarray(scaling, dtype=np.float64) for scaling in estimator.scalings_]
     maps = [
         (np.asarray(rotation, dtype=np.float64) / np.sqrt(scaling)).T
@@ -188,7 +168,7 @@ def _of_quadratic_discriminant(estimator: Any) -> tuple[FloatArray, FloatArray]:
     return _from_gaussians(maps, np.asarray(estimator.means_, dtype=np.float64), constants)
 
 
-def _of_naive_bayes(estimator: Any) -> tuple[FloatArray, FloatArray]:
+def _of_naive_bayes(estimator: Any) -> tuple[Doubles, Doubles]:
     # The same with a diagonal covariance.
     variances = np.asarray(estimator.var_, dtype=np.float64)
     maps = [np.diag(1.0 / np.sqrt(variance)) for variance in variances]
@@ -196,7 +176,7 @@ def _of_naive_bayes(estimator: Any) -> tuple[FloatArray, FloatArray]:
     return _from_gaussians(maps, np.asarray(estimator.theta_, dtype=np.float64), constants)
 
 
-def _of_nearest_centroid(estimator: Any) -> tuple[FloatArray, FloatArray]:
+def _of_nearest_centroid(estimator: Any) -> tuple[Doubles, Doubles]:
     if estimator.metric != "euclidean":
         raise ValueError(
             'a NearestCentroid becomes separators only with metric="euclidean", whose square is a quadratic; '
@@ -217,7 +197,7 @@ def _of_nearest_centroid(estimator: Any) -> tuple[FloatArray, FloatArray]:
     return _from_gaussians([rows] * m, centroids, np.zeros(m))
 
 
-def _of_linear_classifier(estimator: Any) -> tuple[FloatArray, FloatArray]:
+def _of_linear_classifier(estimator: Any) -> tuple[Doubles, Doubles]:
     raw = estimator.coef_
     weights = np.atleast_2d(np.asarray(raw.toarray() if sparse.issparse(raw) else raw, dtype=np.float64))
     intercepts = np.broadcast_to(np.asarray(estimator.intercept_, dtype=np.float64), len(weights))
@@ -235,7 +215,7 @@ def _of_linear_classifier(estimator: Any) -> tuple[FloatArray, FloatArray]:
     return components, basis.T - basis @ intercepts
 
 
-def _prior_terms(priors: AnyArray) -> FloatArray:
+def _prior_terms(priors: Array) -> Doubles:
     """`-2 log prior`; a prior of zero is refused, as no separator can say that its class is never chosen."""
     priors = np.asarray(priors, dtype=np.float64)
     if not (priors > 0).all():
@@ -246,7 +226,7 @@ def _prior_terms(priors: AnyArray) -> FloatArray:
     return np.asarray(-2.0 * np.log(priors), dtype=np.float64)
 
 
-def _from_gaussians(maps: list[FloatArray], means: FloatArray, constants: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _from_gaussians(maps: list[Doubles], means: Doubles, constants: Doubles) -> tuple[Doubles, Doubles]:
     """`f_k = ||T_k (x - mean_k)||^2 + kappa_k - min kappa`: the rows of T_k, and a constant one if needed."""
     extra = constants - constants.min()
     q = max(len(rows) for rows in maps) + int(extra.any())
@@ -260,11 +240,8 @@ def _from_gaussians(maps: list[FloatArray], means: FloatArray, constants: FloatA
     return components, offsets
 
 
-def _affine_map(transformer: Any) -> tuple[FloatArray, FloatArray]:
+def _affine_map(transformer: Any) -> tuple[Doubles, Doubles]:
     """Matrix M and shift t of a transformer that maps x to `M x + t`."""
-    from sklearn.decomposition import PCA
-    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-
     p = transformer.n_features_in_
     if isinstance(transformer, MinMaxScaler) and not transformer.clip:
         return np.diag(transformer.scale_), np.asarray(transformer.min_, dtype=np.float64)

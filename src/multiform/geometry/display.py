@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import AnyArray, FloatArray, check_points, finite_array
+from multiform._typing import Array, Doubles
+
+from ._arrays import check_points, finite_array
 from .separators import Separators
 
 __all__ = ["SeparatorDisplay"]
@@ -57,13 +59,13 @@ class SeparatorDisplay:
 
     def __init__(
         self,
-        xx0: FloatArray,
-        xx1: FloatArray,
-        values: FloatArray,
-        classes: AnyArray,
+        xx0: Doubles,
+        xx1: Doubles,
+        values: Doubles,
+        classes: Array,
         feature_names: tuple[str, str],
-        samples: FloatArray | None = None,
-        labels: AnyArray | None = None,
+        samples: Doubles | None = None,
+        labels: Array | None = None,
     ) -> None:
         self.xx0 = xx0
         self.xx1 = xx1
@@ -113,7 +115,11 @@ class SeparatorDisplay:
         """
         separators = Separators.of(model)
         p = separators.n_features
-        columns = _two_columns(features, separators)
+        columns = separators.columns(features, "SeparatorDisplay.from_model")
+        if len(columns) != 2 or columns[0] == columns[1]:
+            raise ValueError(
+                f"features of SeparatorDisplay.from_model must be two different features; got {features!r}."
+            )
         points = None if X is None else check_points(X, p, "SeparatorDisplay.from_model")
         if limits is None:
             if points is None or len(points) == 0:
@@ -148,18 +154,11 @@ class SeparatorDisplay:
         plane = np.tile(origin, (xx0.size, 1))
         plane[:, columns[0]], plane[:, columns[1]] = xx0.ravel(), xx1.ravel()
         values = separators.member_values(plane).reshape(*xx0.shape, len(separators))
-        names = separators.feature_names
-        axis_names = [f"feature {c}" if names is None else names[c] for c in columns]
-        display = cls(
-            xx0,
-            xx1,
-            values,
-            separators.classes,
-            (axis_names[0], axis_names[1]),
-            None if points is None else points[:, columns],
-            None if y is None else np.asarray(y),
-        )
-        return display.plot(ax=ax)
+        names = separators.feature_names or [f"feature {c}" for c in range(p)]
+        axis_names = (names[columns[0]], names[columns[1]])
+        samples = None if points is None else points[:, columns]
+        labels = None if y is None else np.asarray(y)
+        return cls(xx0, xx1, values, separators.classes, axis_names, samples, labels).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> SeparatorDisplay:
         """Draw on `ax`, or on a new figure.
@@ -220,16 +219,9 @@ class SeparatorDisplay:
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
-    def _scatter(self, ax: Any, samples: FloatArray, colours: list[Any]) -> Any:
+    def _scatter(self, ax: Any, samples: Doubles, colours: list[Any]) -> Any:
         if self.labels is None:
             return ax.scatter(*samples.T, s=12, color="black", linewidths=0)
-        position = {label: k for k, label in enumerate(self.classes.tolist())}
-        shown = [colours[position[label]] if label in position else "black" for label in self.labels.tolist()]
+        colour_of = dict(zip(self.classes.tolist(), colours, strict=True))
+        shown = [colour_of.get(label, "black") for label in self.labels.tolist()]
         return ax.scatter(*samples.T, s=16, c=shown, edgecolors="white", linewidths=0.5)
-
-
-def _two_columns(features: tuple[int | str, int | str], separators: Separators) -> list[int]:
-    columns = separators.columns(features, "SeparatorDisplay.from_model")
-    if len(columns) != 2 or columns[0] == columns[1]:
-        raise ValueError(f"features of SeparatorDisplay.from_model must be two different features; got {features!r}.")
-    return columns

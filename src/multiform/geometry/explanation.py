@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ._arrays import AnyArray, FloatArray, check_points, finite_array
+from multiform._typing import Array, Doubles, Indices
+
+from ._arrays import check_points, finite_array
 from .separators import Separators
 
 __all__ = ["Contributions", "feature_contributions"]
@@ -28,13 +30,13 @@ class Contributions:
         The labels i and j.
     """
 
-    values: FloatArray
-    base: FloatArray
-    for_classes: AnyArray
-    against_classes: AnyArray
+    values: Doubles
+    base: Doubles
+    for_classes: Array
+    against_classes: Array
 
     @property
-    def total(self) -> FloatArray:
+    def total(self) -> Doubles:
         """`f_i(x) - f_j(x)`, shape (n_samples,)."""
         return np.asarray(self.base + self.values.sum(axis=1), dtype=np.float64)
 
@@ -49,10 +51,9 @@ def feature_contributions(
 ) -> Contributions:
     """The contribution of each feature to `f_i - f_j`, from a baseline to the sample.
 
-    The gradient of a quadratic is linear, so its average over the straight way from baseline z to sample x
-    is its value half way, and `(x - z)_k * grad_k h((x + z) / 2)` adds up over the features to `h(x) -
-    h(z)` exactly. These are the integrated gradients of h, and for a quadratic they are also its Shapley
-    values.
+    The gradient of a quadratic is linear, so its average over the straight way from baseline z to sample x is its value
+    half way, and `(x - z)_k * grad_k h((x + z) / 2)` adds up over the features to `h(x) - h(z)` exactly. These are the
+    integrated gradients of h, and for a quadratic they are also its Shapley values.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def feature_contributions(
     )
 
 
-def _check_baseline(baseline: ArrayLike | None, points: FloatArray) -> FloatArray:
+def _check_baseline(baseline: ArrayLike | None, points: Doubles) -> Doubles:
     if baseline is None:
         return np.zeros_like(points)
     given = np.asarray(baseline, dtype=np.float64)
@@ -125,7 +126,7 @@ def _check_baseline(baseline: ArrayLike | None, points: FloatArray) -> FloatArra
     return np.array(np.broadcast_to(origin, points.shape))
 
 
-def _class_indices(label: Any, values: FloatArray, separators: Separators) -> NDArray[np.intp]:
+def _class_indices(label: Any, values: Doubles, separators: Separators) -> Indices:
     """The class asked for, or the one with the smallest value in each row."""
     if label is None:
         return np.asarray(values.argmin(axis=1), dtype=np.intp)

@@ -10,7 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from ._arrays import EPS, FloatArray, equilibrating_scale, scaled_eigh
+from multiform._typing import Doubles
+
+from ._arrays import EPS, equilibrating_scale
 from .member import MemberFunction
 from .polynomial import QuadraticPolynomial
 
@@ -28,11 +30,10 @@ class NotNonnegativeError(ValueError):
         Its value there.
     """
 
-    def __init__(self, point: FloatArray, value: float) -> None:
+    def __init__(self, point: Doubles, value: float) -> None:
         super().__init__(
-            f"only a nonnegative quadratic is a member function (Lemma 1), but this one is {value:.6g} at "
-            "the point kept in `point`; `difference_of_members` writes any quadratic as the difference "
-            "of two."
+            f"only a nonnegative quadratic is a member function (Lemma 1), but this one is {value:.6g} at the "
+            "point kept in `point`; `difference_of_members` writes any quadratic as the difference of two."
         )
         self.point = point
         self.value = value
@@ -126,9 +127,18 @@ def difference_of_members(
     return MemberFunction._from_homogeneous_rows(plus), MemberFunction._from_homogeneous_rows(minus)
 
 
-def spectral_rows(form: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rows P and N with `form = P'P - N'N`: its positive and its negative eigenvalues, zeros left out."""
-    eigenvalues, rows = scaled_eigh(form)
+def spectral_rows(form: Doubles) -> tuple[Doubles, Doubles]:
+    """Rows P and N with `form = P'P - N'N`: its positive and its negative eigenvalues, zeros left out.
+
+    They are the eigenvectors of the equilibrated matrix, so every feature is accurate on its own scale, scaled back:
+    independent, not orthogonal. Features that are absent (rows of zeros) stay exactly absent.
+    """
+    present = np.abs(form).max(axis=1, initial=0.0) > 0
+    block = form[np.ix_(present, present)]
+    scale = equilibrating_scale(block)
+    eigenvalues, vectors = np.linalg.eigh(block / np.outer(scale, scale))
+    rows = np.zeros((len(block), len(form)))
+    rows[:, present] = vectors.T * scale
     threshold = EPS * len(form) * np.abs(eigenvalues).max(initial=0.0)
     plus, minus = eigenvalues > threshold, eigenvalues < -threshold
     return (
@@ -137,9 +147,8 @@ def spectral_rows(form: FloatArray) -> tuple[FloatArray, FloatArray]:
     )
 
 
-def _elimination_rows(form: FloatArray) -> FloatArray:
-    """The paper's decomposition `f = L_1^2 + ... + L_l^2 + a_0` of a nonnegative quadratic (Appendix A,
-    Lemma 1).
+def _elimination_rows(form: Doubles) -> Doubles:
+    """The paper's decomposition `f = L_1^2 + ... + L_l^2 + a_0` of a nonnegative quadratic (Appendix A, Lemma 1).
 
     L_k = sqrt(a_kk) x_k + sum_j a_kj / (2 sqrt(a_kk)) x_j + a_k / (2 sqrt(a_kk)); in the homogeneous form
     that is the row of the pivot over the root of its diagonal entry, and f - L_k^2 no longer holds x_k.
@@ -153,8 +162,7 @@ def _elimination_rows(form: FloatArray) -> FloatArray:
     while left.any():
         squares = np.where(left, rest.diagonal()[:p], -np.inf)
         pivot = int(squares.argmax())
-        # No square left above rounding: the terms of the remaining variables are zero as well, as f is
-        # nonnegative.
+        # No square left above rounding: the terms of the remaining variables are zero as well, as f is nonnegative.
         if squares[pivot] <= threshold:
             break
         row = rest[pivot] / np.sqrt(rest[pivot, pivot])
@@ -167,7 +175,7 @@ def _elimination_rows(form: FloatArray) -> FloatArray:
     return np.array(rows).reshape(-1, p + 1) * scale
 
 
-def _monomial_rows(polynomial: QuadraticPolynomial) -> tuple[FloatArray, FloatArray]:
+def _monomial_rows(polynomial: QuadraticPolynomial) -> tuple[Doubles, Doubles]:
     """Rows of u and v, monomial by monomial, with the constant 1 as one more variable (proof of Lemma 2).
 
     Each variable is taken in its own unit first (powers of two): the squares that cancel are then no larger

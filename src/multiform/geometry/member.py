@@ -7,7 +7,9 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import EPS, FloatArray, check_points, finite_array, frozen
+from multiform._typing import Doubles
+
+from ._arrays import EPS, check_points, finite_array, frozen
 from .polynomial import QuadraticPolynomial
 
 __all__ = ["MemberFunction"]
@@ -49,19 +51,19 @@ class MemberFunction:
         self._offsets = frozen(ends)
 
     @classmethod
-    def _from_homogeneous_rows(cls, rows: FloatArray) -> MemberFunction:
+    def _from_homogeneous_rows(cls, rows: Doubles) -> MemberFunction:
         """`f(x) = ||R (x, 1)||^2` of rows R, shape (q, p+1); no rows at all is the zero function."""
         if len(rows) == 0:
             rows = np.zeros((1, rows.shape[1]))
         return cls(rows[:, :-1], -rows[:, -1])
 
     @property
-    def components(self) -> FloatArray:
+    def components(self) -> Doubles:
         """A, shape (q, p), read-only."""
         return self._components
 
     @property
-    def offsets(self) -> FloatArray:
+    def offsets(self) -> Doubles:
         """b, shape (q,), read-only."""
         return self._offsets
 
@@ -75,7 +77,7 @@ class MemberFunction:
         """Number of variables, p."""
         return int(self._components.shape[1])
 
-    def __call__(self, X: ArrayLike) -> FloatArray:
+    def __call__(self, X: ArrayLike) -> Doubles:
         """Values on a batch, shape (n_samples,), never negative."""
         points = check_points(X, self.n_features, "MemberFunction")
         residual = points @ self._components.T - self._offsets
@@ -92,8 +94,7 @@ class MemberFunction:
         Parameters
         ----------
         tol : float, default=None
-            Singular values of the column-scaled [A, b] up to `tol` times the largest count as zero; None is
-            rounding.
+            Singular values of the column-scaled [A, b] up to `tol` times the largest count as zero; None is rounding.
 
         Notes
         -----

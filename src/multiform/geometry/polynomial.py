@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import EPS, FloatArray, check_points, equilibrating_scale, finite_array, frozen
+from multiform._typing import Doubles
+
+from ._arrays import EPS, check_points, equilibrating_scale, finite_array, frozen
 
 __all__ = ["QuadraticPolynomial"]
 
@@ -73,12 +74,12 @@ class QuadraticPolynomial:
         return cls(np.zeros((len(line), len(line))), line, constant)
 
     @property
-    def matrix(self) -> FloatArray:
+    def matrix(self) -> Doubles:
         """Symmetric matrix of the quadratic part, shape (p, p), read-only."""
         return self._matrix
 
     @property
-    def vector(self) -> FloatArray:
+    def vector(self) -> Doubles:
         """Vector of the linear part, shape (p,), read-only."""
         return self._vector
 
@@ -92,18 +93,18 @@ class QuadraticPolynomial:
         """Number of variables, p."""
         return len(self._vector)
 
-    def __call__(self, X: ArrayLike) -> FloatArray:
+    def __call__(self, X: ArrayLike) -> Doubles:
         """Values on a batch, shape (n_samples,)."""
         points = check_points(X, self.n_features, type(self).__name__)
         quadratic = np.einsum("ni,ni->n", points @ self._matrix, points)
         return np.asarray(quadratic + points @ self._vector + self._constant, dtype=np.float64)
 
-    def gradient(self, X: ArrayLike) -> FloatArray:
+    def gradient(self, X: ArrayLike) -> Doubles:
         """Gradients `2 M x + v` on a batch, shape (n_samples, p)."""
         points = check_points(X, self.n_features, f"{type(self).__name__}.gradient")
         return 2.0 * points @ self._matrix + self._vector
 
-    def homogeneous(self) -> FloatArray:
+    def homogeneous(self) -> Doubles:
         """The symmetric (p+1) x (p+1) matrix H with `f(x) = (x, 1)' H (x, 1)`.
 
         f is nonnegative on all of R^p exactly when H is positive semidefinite.
@@ -114,8 +115,7 @@ class QuadraticPolynomial:
     def substitute(self, matrix: ArrayLike, shift: ArrayLike | None = None) -> QuadraticPolynomial:
         """The polynomial `u -> f(T u + t)` for an affine map with `matrix` T of shape (p, r) and `shift` t.
 
-        Fixing features is a special case: take the columns of the identity that stay free, and the fixed
-        values as t.
+        Fixing features is a special case: take the columns of the identity that stay free, and the fixed values as t.
 
         Examples
         --------
@@ -146,13 +146,12 @@ class QuadraticPolynomial:
         Parameters
         ----------
         tol : float, default=1e-12
-            How far below zero the smallest eigenvalue of the homogeneous form may lie, relative to the
-            largest one and after every variable was brought to its own scale: a change of units does not
-            change the answer.
+            How far below zero the smallest eigenvalue of the homogeneous form may lie, relative to the largest one and
+            after every variable was brought to its own scale: a change of units does not change the answer.
         """
         return self.negative_point(tol) is None
 
-    def negative_point(self, tol: float = 1e-12) -> FloatArray | None:
+    def negative_point(self, tol: float = 1e-12) -> Doubles | None:
         """A point where f is negative, shape (p,), or None when f is nonnegative up to `tol`.
 
         Examples
@@ -192,8 +191,7 @@ class QuadraticPolynomial:
         ----------
         other : QuadraticPolynomial
         tol : float, default=1e-10
-            Relative tolerance, with every variable on its own scale: a change of units does not change the
-            answer.
+            Relative tolerance, with every variable on its own scale: a change of units does not change the answer.
         atol : float, default=0.0
             Coefficients this close always agree: needed where one of the two lacks a variable altogether
             and the other holds rounding errors in its place.
@@ -278,21 +276,19 @@ class QuadraticPolynomial:
 def _written_out(polynomial: QuadraticPolynomial) -> str:
     """The polynomial as a sum of monomials, as one would write it by hand."""
     p, matrix = polynomial.n_features, polynomial.matrix
-    terms: list[tuple[float, str]] = [
+    terms = [
         (float(matrix[i, i]), f"x{i}^2") if i == j else (2.0 * float(matrix[i, j]), f"x{i} x{j}")
         for i in range(p)
         for j in range(i, p)
     ]
     terms += [(float(polynomial.vector[i]), f"x{i}") for i in range(p)]
     terms += [(polynomial.constant, "")]
-    return _signed_sum([term for term in terms if term[0] != 0.0]) or "0"
-
-
-def _signed_sum(terms: Sequence[tuple[float, str]]) -> str:
     text = ""
     for coefficient, monomial in terms:
+        if coefficient == 0.0:
+            continue
         size = f"{abs(coefficient):.6g}"
         body = monomial if size == "1" and monomial else " ".join(part for part in (size, monomial) if part)
         sign = "-" if coefficient < 0 else "+"
-        text += f" {sign} {body}" if text else ("-" if coefficient < 0 else "") + body
-    return text
+        text += f" {sign} {body}" if text else sign.removeprefix("+") + body
+    return text or "0"

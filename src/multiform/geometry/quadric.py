@@ -23,31 +23,23 @@ delta_i (1 + w delta_i)^2) = depth`, with the depth measured at the bottom itsel
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ._arrays import EPS, FloatArray, check_points
+from multiform._typing import Doubles, Indices
+
+from ._arrays import EPS, check_points
 from .polynomial import QuadraticPolynomial
 
 __all__ = ["nearest_sign_change"]
 
 
-# Of the samples in the given rows, h and its rounding error at displacements in eigenvectors, shape
-# (n_rows, r).
-ValueAt = Callable[[NDArray[np.intp], FloatArray], tuple[FloatArray, FloatArray]]
+# Of the samples in the given rows, h and its rounding error at displacements in eigenvectors, shape (n_rows, r).
+ValueAt = Callable[[Indices, Doubles], tuple[Doubles, Doubles]]
 
 
-@dataclass(frozen=True)
-class Rounding:
-    """How far rounding may have moved the numbers of a problem; what lies below is taken for zero."""
-
-    gradient: FloatArray  # of any gamma_i, shape (n,)
-    curvature: float  # of any lambda_i
-
-
-def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[FloatArray, FloatArray]:
+def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[Doubles, Doubles]:
     """The distance from each sample to the nearest point where h changes sign, and that point.
 
     Parameters
@@ -80,8 +72,7 @@ def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[FloatArra
     sign = np.where(value < 0, -1.0, 1.0)
     eigenvalues, basis = np.linalg.eigh(h.matrix)
     gradient = h.gradient(points) @ basis
-    # The terms that are added up to h and to its gradient, in absolute value: what their rounding scales
-    # with.
+    # The terms that are added up to h and to its gradient, in absolute value: what their rounding scales with.
     absolute = QuadraticPolynomial(np.abs(h.matrix), np.abs(h.vector), abs(h.constant))
     unit = 8.0 * EPS * h.n_features
     gradient_error = unit * np.linalg.norm(absolute.gradient(np.abs(points)), axis=1)
@@ -91,11 +82,11 @@ def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[FloatArra
         rows = np.flatnonzero(sign == side)
 
         def value_at(
-            chosen: NDArray[np.intp],
-            step: FloatArray,
-            rows: NDArray[np.intp] = rows,
+            chosen: Indices,
+            step: Doubles,
+            rows: Indices = rows,
             side: float = side,
-        ) -> tuple[FloatArray, FloatArray]:
+        ) -> tuple[Doubles, Doubles]:
             there = points[rows[chosen]] + step @ basis.T
             return side * h(there), unit * absolute(np.abs(there))
 
@@ -103,7 +94,8 @@ def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[FloatArra
             side * value[rows],
             side * gradient[rows],
             side * eigenvalues,
-            Rounding(gradient_error[rows], curvature_error),
+            gradient_error[rows],
+            curvature_error,
             value_at,
         )
     distances = np.linalg.norm(displacement, axis=1)
@@ -111,36 +103,26 @@ def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[FloatArra
 
 
 def nearest_negative(
-    value: FloatArray, gradient: FloatArray, curvature: FloatArray, rounding: Rounding, value_at: ValueAt
-) -> FloatArray:
+    value: Doubles,
+    gradient: Doubles,
+    curvature: Doubles,
+    gradient_error: Doubles,
+    curvature_error: float,
+    value_at: ValueAt,
+) -> Doubles:
     """The shortest displacements that bring `h0 + g'd + sum_i lambda_i d_i^2` down to zero, sample by sample.
 
-    Parameters
-    ----------
-    value : ndarray of shape (n,)
-        h0 >= 0.
-    gradient : ndarray of shape (n, r)
-        gamma, in the eigenvectors of the quadratic part.
-    curvature : ndarray of shape (r,)
-        The eigenvalues lambda.
-    rounding : Rounding
-        What counts as zero.
-    value_at : callable
-        h, and its rounding error, at given displacements.
-
-    Returns
-    -------
-    ndarray of shape (n, r)
-        In the same eigenvectors; NaN where the quadratic is never negative.
+    All are in the eigenvectors of the quadratic part: the gradient gamma (n, r) at values h0 >= 0 (n,), the curvature
+    lambda (r,), and the result (n, r), which is NaN where the quadratic is never negative. The errors say how far
+    rounding may have moved any gamma_i of a sample, and any lambda_i: what lies below is taken for zero.
     """
-    curvature = np.where(np.abs(curvature) <= rounding.curvature, 0.0, curvature)
+    curvature = np.where(np.abs(curvature) <= curvature_error, 0.0, curvature)
     lowest = max(0.0, -float(curvature.min()))
     spread = curvature + lowest
     flat = spread == 0.0
     if lowest == 0.0:
-        # A slope along a direction without curvature leads below zero sooner or later, unless it is only
-        # rounding.
-        noise = np.abs(gradient) <= rounding.gradient[:, None]
+        # A slope along a direction without curvature leads below zero sooner or later, unless it is only rounding.
+        noise = np.abs(gradient) <= gradient_error[:, None]
         gradient = np.where(flat & noise, 0.0, gradient)
     squares = gradient**2
 
@@ -171,14 +153,14 @@ def nearest_negative(
     return step
 
 
-def _secular_root(value: FloatArray, squares: FloatArray, spread: FloatArray, lowest: float) -> FloatArray:
+def _secular_root(value: Doubles, squares: Doubles, spread: Doubles, lowest: float) -> Doubles:
     """The root w of the increasing function `S(w) = w/4 [(1 + w l) s_2 + s_1] = h0`."""
     # (1 + w delta) >= 1 makes the lower bound, the flat directions alone the upper one: both solve
     # l w^2 + 2 w = 4 h0 / sum gamma^2 in closed form.
     low = _positive_root(value, squares.sum(axis=1), lowest)
     high = _positive_root(value, squares[:, spread == 0.0].sum(axis=1), lowest)
 
-    def miss_and_slope(rows: NDArray[np.intp], w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def miss_and_slope(rows: Indices, w: Doubles) -> tuple[Doubles, Doubles]:
         factor = 1.0 / (1.0 + w[:, None] * spread)
         first = squares[rows] * factor
         second = first * factor
@@ -191,7 +173,7 @@ def _secular_root(value: FloatArray, squares: FloatArray, spread: FloatArray, lo
     return _newton_in_logarithms(low, high, miss_and_slope)
 
 
-def _shallow_root(depth: FloatArray, limit: FloatArray, squares: FloatArray, spread: FloatArray) -> FloatArray:
+def _shallow_root(depth: Doubles, limit: Doubles, squares: Doubles, spread: Doubles) -> Doubles:
     """The root w of the decreasing `R(w) = sum_i gamma_i^2 / (4 delta_i (1 + w delta_i)^2) = depth`."""
     curved = spread > 0.0
     squares, spread = squares[:, curved], spread[curved]
@@ -201,7 +183,7 @@ def _shallow_root(depth: FloatArray, limit: FloatArray, squares: FloatArray, spr
     excess = np.sqrt(np.maximum(limit / depth, 1.0)) - 1.0
     low, high = excess / spread.max(), excess / spread.min()
 
-    def miss_and_slope(rows: NDArray[np.intp], w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def miss_and_slope(rows: Indices, w: Doubles) -> tuple[Doubles, Doubles]:
         factor = 1.0 / (1.0 + w[:, None] * spread)
         second = squares[rows] * factor**2
         left = 0.25 * (second @ (1.0 / spread))
@@ -213,16 +195,15 @@ def _shallow_root(depth: FloatArray, limit: FloatArray, squares: FloatArray, spr
 
 
 def _newton_in_logarithms(
-    low: FloatArray,
-    high: FloatArray,
-    miss_and_slope: Callable[[NDArray[np.intp], FloatArray], tuple[FloatArray, FloatArray]],
-) -> FloatArray:
+    low: Doubles,
+    high: Doubles,
+    miss_and_slope: Callable[[Indices, Doubles], tuple[Doubles, Doubles]],
+) -> Doubles:
     """Roots w between `low` and `high` (which may be infinite) of increasing functions, all samples at once.
 
-    Newton's method on the logarithm of the function against log w, where both of ours are close to straight
-    lines (slope 1 for small w, up to 2 for large), inside a bracket that is bisected whenever Newton leaves
-    it. `miss_and_slope` gives, for rows and their w, how far the logarithm is below its target, and its
-    slope.
+    Newton's method on the logarithm of the function against log w, where both of ours are close to straight lines
+    (slope 1 for small w, up to 2 for large), inside a bracket that is bisected whenever Newton leaves it.
+    `miss_and_slope` gives, for rows and their w, how far the logarithm is below its target, and its slope.
     """
     low, high = np.log(low), np.log(high)
     position = low.copy()
@@ -235,8 +216,7 @@ def _newton_in_logarithms(
         right = high[active] = np.where(below, high[active], here)
         step = miss / slope
         target = here + step
-        # Without an upper bound yet, climb by a factor e^4 at a time; otherwise bisect where Newton would
-        # leave.
+        # Without an upper bound yet, climb by a factor e^4 at a time; otherwise bisect where Newton would leave.
         fallback = np.where(np.isinf(right), here + 4.0, 0.5 * (left + right))
         good = (target >= left) & (target <= np.minimum(right, here + 8.0))
         position[active] = np.where(good, target, fallback)
@@ -248,7 +228,7 @@ def _newton_in_logarithms(
     return np.asarray(np.exp(position), dtype=np.float64)
 
 
-def _positive_root(value: FloatArray, square: FloatArray, lowest: float) -> FloatArray:
+def _positive_root(value: Doubles, square: Doubles, lowest: float) -> Doubles:
     """w > 0 with `l w^2 + 2 w = 4 h0 / square`; infinite where square is zero."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ratio = 4.0 * value / square

@@ -1,23 +1,24 @@
 """How far a decision is from changing, where it would change, and which features hold it.
 
-The decision `argmin_k f_k` of a sample in class i changes when some `h = f_j - f_i` turns negative: one
-quadric per other class. The nearest point of each is found exactly (see `quadric`), and the nearest of
-those is the answer: no other separator can interfere, as the decision cannot have changed before the first
-of them is reached.
+The decision `argmin_k f_k` of a sample in class i changes when some `h = f_j - f_i` turns negative: one quadric per
+other class. The nearest point of each is found exactly (see `quadric`), and the nearest of those is the answer: no
+other separator can interfere, as the decision cannot have changed before the first of them is reached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import linalg
 
-from ._arrays import EPS, AnyArray, FloatArray, check_points, finite_array
-from .quadric import Rounding, nearest_negative
+from multiform._typing import Array, Doubles, Indices
+
+from ._arrays import EPS, check_points, finite_array
+from .quadric import nearest_negative
 from .separators import Separators
 
 __all__ = ["Counterfactuals", "certified_radius", "counterfactuals"]
@@ -42,14 +43,14 @@ class Counterfactuals:
         The decision, and what it changes to; the same label where it never changes.
     """
 
-    samples: FloatArray
-    points: FloatArray
-    distances: FloatArray
-    from_classes: AnyArray
-    to_classes: AnyArray
-    _deepest: FloatArray
+    samples: Doubles
+    points: Doubles
+    distances: Doubles
+    from_classes: Array
+    to_classes: Array
+    _deepest: Doubles
 
-    def pushed(self, relative: float = 1e-6) -> FloatArray:
+    def pushed(self, relative: float = 1e-6) -> Doubles:
         """Points just behind the boundary, where the decision has changed, shape (n_samples, p).
 
         Parameters
@@ -70,7 +71,7 @@ def certified_radius(
     *,
     scale: ArrayLike | None = None,
     features: Iterable[Any] | None = None,
-) -> FloatArray:
+) -> Doubles:
     """The radius around each sample within which the decision provably stays the same.
 
     It is exact, not a bound: at that distance there is a point where the decision changes.
@@ -108,9 +109,7 @@ def certified_radius(
     >>> certified_radius(nearest, [[1.0, 0.0]], features=[1])
     array([inf])
     """
-    separators, points, space = _prepare(model, X, scale, features, "certified_radius")
-    radii = [change.distance for change in _nearest_changes(separators, points, space)]
-    return np.concatenate([np.empty(0), *radii])
+    return _nearest_changes(model, X, scale, features, "certified_radius").distances
 
 
 def counterfactuals(
@@ -142,153 +141,42 @@ def counterfactuals(
     >>> nearest.predict(change.pushed())
     array(['right'], dtype='<U5')
     """
-    separators, points, space = _prepare(model, X, scale, features, "counterfactuals")
-    changes = list(_nearest_changes(separators, points, space))
-    moved = points.copy()
-    if changes:
-        moved[:, space.free] += np.vstack([change.displacement for change in changes])
-    distances = np.concatenate([np.empty(0), *(change.distance for change in changes)])
-    moved[np.isinf(distances)] = np.nan
-    decision = np.concatenate([np.empty(0, dtype=np.intp), *(change.decision for change in changes)])
-    other = np.concatenate([np.empty(0, dtype=np.intp), *(change.other for change in changes)])
-    deepest = np.concatenate([np.empty(0), *(change.deepest for change in changes)])
-    classes = separators.classes
-    return Counterfactuals(points, moved, distances, classes[decision], classes[other], deepest)
-
-
-@dataclass(frozen=True)
-class _Space:
-    """The features that may move, and the unit of each."""
-
-    free: NDArray[np.intp]
-    unit: FloatArray
+    return _nearest_changes(model, X, scale, features, "counterfactuals")
 
 
 @dataclass(frozen=True)
 class _PairFrame:
     """Eigenvectors of one boundary `h = f_j - f_i` within the free features, measured in their units.
 
-    With C = [A_i; A_j] restricted to the free columns, times their units, and J = diag(-1, ..., +1, ...), the
-    quadratic part of h is C'JC and its gradient 2 C'J r of the residuals r = [A_i x - b_i; A_j x - b_j].
-    Both live in the row space of C, so `C' = U T` leaves an eigenproblem of size min(p, 2q): T J T' = W
-    diag(lambda) W'.
+    With C = [A_i; A_j] restricted to the free columns, times their units, and J = diag(-1, ..., +1, ...), the quadratic
+    part of h is C'JC and its gradient 2 C'J r of the residuals r = [A_i x - b_i; A_j x - b_j]. Both live in the row
+    space of C, so `C' = U T` leaves an eigenproblem of size min(p, 2q): T J T' = W diag(lambda) W'.
     """
 
-    curvature: FloatArray  # lambda, shape (r,)
-    gradient_map: FloatArray  # 2 J T' W, shape (2q, r): residuals to gradient
-    residual_map: FloatArray  # W' T, shape (r, 2q): displacement to change of residuals
-    basis: FloatArray  # U W in the user's units, shape (n_free, r)
+    curvature: Doubles  # lambda, shape (r,)
+    gradient_map: Doubles  # 2 J T' W, shape (2q, r): residuals to gradient
+    residual_map: Doubles  # W' T, shape (r, 2q): displacement to change of residuals
+    basis: Doubles  # U W in the user's units, shape (n_free, r)
     norm: float  # of C
 
     @classmethod
-    def between(cls, separators: Separators, i: int, j: int, space: _Space) -> _PairFrame:
-        rows = np.vstack([separators.components[i], separators.components[j]])[:, space.free] * space.unit
+    def between(cls, separators: Separators, i: int, j: int, free: Indices, unit: Doubles) -> _PairFrame:
+        rows = np.vstack([separators.components[i], separators.components[j]])[:, free] * unit
         sign = np.repeat([-1.0, 1.0], separators.n_components)
         orthonormal, triangle = linalg.qr(rows.T, mode="economic", check_finite=False)
         curvature, vectors = np.linalg.eigh((triangle * sign) @ triangle.T)
         residual_map = vectors.T @ triangle
         gradient_map = 2.0 * sign[:, None] * residual_map.T
-        basis = (orthonormal @ vectors) * space.unit[:, None]
+        basis = (orthonormal @ vectors) * unit[:, None]
         return cls(curvature, gradient_map, residual_map, basis, float(np.linalg.norm(rows)))
 
 
-@dataclass(frozen=True)
-class _Changes:
-    """The nearest change of decision of a batch of samples; class indices instead of labels."""
-
-    decision: NDArray[np.intp]
-    other: NDArray[np.intp]
-    distance: FloatArray
-    displacement: FloatArray  # of the free features, in the user's units
-    deepest: FloatArray  # how far along the way h is lowest, in parts of the way to the boundary
-
-
-def _nearest_changes(separators: Separators, points: FloatArray, space: _Space) -> Iterator[_Changes]:
-    """The nearest change of each sample, batch by batch; eigenvectors are found once per pair of classes."""
-    frames: dict[tuple[int, int], _PairFrame] = {}
-    for start in range(0, len(points), _BATCH):
-        residuals = separators.residuals(points[start : start + _BATCH])
-        values = np.einsum("nmq,nmq->nm", residuals, residuals)
-        errors = separators.rounding_errors(points[start : start + _BATCH])
-        decision = values.argmin(axis=1)
-        n = len(residuals)
-        found = _Changes(
-            decision,
-            decision.copy(),
-            np.full(n, np.inf),
-            np.zeros((n, len(space.free))),
-            np.full(n, np.inf),
-        )
-        for i in np.unique(decision).tolist():
-            rows = np.flatnonzero(decision == i)
-            # The likeliest rivals first, so that most of the others can be ruled out without solving.
-            for j in values[rows].mean(axis=0).argsort().tolist():
-                if j == i:
-                    continue
-                if (i, j) not in frames:
-                    frames[i, j] = _PairFrame.between(separators, i, j, space)
-                gap = values[rows, j] - values[rows, i]
-                pair_residuals = residuals[rows[:, None], [i, j]].reshape(len(rows), -1)
-                pair_error = np.linalg.norm(errors[rows[:, None], [i, j]], axis=1)
-                _keep_if_nearer(found, rows, j, frames[i, j], gap, pair_residuals, pair_error)
-        yield found
-
-
-def _keep_if_nearer(
-    found: _Changes,
-    rows: NDArray[np.intp],
-    j: int,
-    frame: _PairFrame,
-    gap: FloatArray,
-    residuals: FloatArray,
-    residual_error: FloatArray,
-) -> None:
-    """Update `found` in place with the boundary against class j, where that is the nearest so far."""
-    gradient = residuals @ frame.gradient_map
-    # h >= h0 - ||g|| d - l d^2 at distance d: only where this lets h vanish nearer than the best so far is
-    # the exact answer needed.
-    best = found.distance[rows]
-    slope, bend = np.linalg.norm(gradient, axis=1), max(0.0, -float(frame.curvature.min()))
-    with np.errstate(invalid="ignore"):
-        possible = np.isinf(best) | (gap < best * (slope + bend * best) * (1.0 + 1e-12))
-    rows, gap, gradient = rows[possible], gap[possible], gradient[possible]
-
-    # Sums of 2q products: what their rounding can amount to.
-    residuals, residual_error = residuals[possible], residual_error[possible]
-    unit = 8.0 * EPS * len(frame.gradient_map)
-    gradient_error = frame.norm * (unit * np.linalg.norm(residuals, axis=1) + residual_error)
-    rounding = Rounding(gradient_error, unit * frame.norm**2)
-
-    def value_at(chosen: NDArray[np.intp], displacement: FloatArray) -> tuple[FloatArray, FloatArray]:
-        there = residuals[chosen] + displacement @ frame.residual_map
-        own, rival = np.split(there**2, 2, axis=1)
-        error = residual_error[chosen] + unit * frame.norm * np.linalg.norm(displacement, axis=1)
-        return rival.sum(axis=1) - own.sum(axis=1), error**2 + 2.0 * error * np.linalg.norm(there, axis=1)
-
-    step = nearest_negative(gap, gradient, frame.curvature, rounding, value_at)
-
-    reach = np.linalg.norm(step, axis=1)
-    nearer = reach < found.distance[rows]  # never where reach is NaN: no change in that direction
-    rows, step = rows[nearer], step[nearer]
-    found.other[rows] = j
-    found.distance[rows] = reach[nearer]
-    found.displacement[rows] = step @ frame.basis.T
-    found.deepest[rows] = _deepest_factor(step, gradient[nearer], frame.curvature)
-
-
-def _deepest_factor(step: FloatArray, gradient: FloatArray, curvature: FloatArray) -> FloatArray:
-    """Where `t -> h(x + t d)` is lowest: at `t = -g'd / (2 d'Md)` if it curves up, else without end."""
-    bend = 2.0 * (step**2 @ curvature)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        lowest = -np.einsum("nr,nr->n", gradient, step) / bend
-    return np.asarray(np.where(bend > 0, np.maximum(lowest, 1.0), np.inf), dtype=np.float64)
-
-
-def _prepare(
+def _nearest_changes(
     model: object, X: ArrayLike, scale: ArrayLike | None, features: Iterable[Any] | None, owner: str
-) -> tuple[Separators, FloatArray, _Space]:
+) -> Counterfactuals:
+    """The nearest change of each sample, batch by batch; eigenvectors are found once per pair of classes."""
     separators = Separators.of(model)
-    p = separators.n_features
+    p, classes = separators.n_features, separators.classes
     points = check_points(X, p, owner)
     unit = np.ones(p) if scale is None else finite_array(scale, "scale", owner, ndim=1)
     if unit.shape != (p,) or not (unit > 0).all():
@@ -298,4 +186,74 @@ def _prepare(
             "`features` instead."
         )
     free = np.arange(p) if features is None else np.unique(separators.columns(features, owner))
-    return separators, points, _Space(free, unit[free])
+
+    frames: dict[tuple[int, int], _PairFrame] = {}
+    moved = points.copy()
+    distances, deepest = np.full(len(points), np.inf), np.full(len(points), np.inf)
+    decision = np.empty(len(points), dtype=np.intp)
+    other = np.empty(len(points), dtype=np.intp)
+    for start in range(0, len(points), _BATCH):
+        batch = slice(start, start + _BATCH)
+        residuals = separators.residuals(points[batch])
+        values = np.einsum("nmq,nmq->nm", residuals, residuals)
+        errors = separators.rounding_errors(points[batch])
+        decision[batch] = other[batch] = values.argmin(axis=1)
+        for i in np.unique(decision[batch]).tolist():
+            rows = np.flatnonzero(decision[batch] == i)
+            # The likeliest rivals first, so that most of the others can be ruled out without solving.
+            for j in values[rows].mean(axis=0).argsort().tolist():
+                if j == i:
+                    continue
+                if (i, j) not in frames:
+                    frames[i, j] = _PairFrame.between(separators, i, j, free, unit[free])
+                found, step, reach, lowest = _nearer_steps(
+                    frames[i, j],
+                    values[rows, j] - values[rows, i],
+                    residuals[rows[:, None], [i, j]].reshape(len(rows), -1),
+                    np.linalg.norm(errors[rows[:, None], [i, j]], axis=1),
+                    distances[start + rows],
+                )
+                where = start + rows[found]
+                other[where], distances[where], deepest[where] = j, reach, lowest
+                moved[where[:, None], free] = points[where[:, None], free] + step @ frames[i, j].basis.T
+    moved[np.isinf(distances)] = np.nan
+    return Counterfactuals(points, moved, distances, classes[decision], classes[other], deepest)
+
+
+def _nearer_steps(
+    frame: _PairFrame, gap: Doubles, residuals: Doubles, residual_error: Doubles, best: Doubles
+) -> tuple[Indices, Doubles, Doubles, Doubles]:
+    """The rows whose boundary in this frame is nearer than `best`, the steps to it, their lengths, and how far
+    along the way h is lowest, in parts of the way to the boundary."""
+    gradient = residuals @ frame.gradient_map
+    # h >= h0 - ||g|| d - l d^2 at distance d: only where this lets h vanish nearer than the best so far is
+    # the exact answer needed.
+    slope, bend = np.linalg.norm(gradient, axis=1), max(0.0, -float(frame.curvature.min()))
+    with np.errstate(invalid="ignore"):
+        possible = np.isinf(best) | (gap < best * (slope + bend * best) * (1.0 + 1e-12))
+    gradient, residuals, residual_error = gradient[possible], residuals[possible], residual_error[possible]
+
+    # Sums of 2q products: what their rounding can amount to.
+    unit = 8.0 * EPS * len(frame.gradient_map)
+    gradient_error = frame.norm * (unit * np.linalg.norm(residuals, axis=1) + residual_error)
+
+    def value_at(chosen: Indices, displacement: Doubles) -> tuple[Doubles, Doubles]:
+        there = residuals[chosen] + displacement @ frame.residual_map
+        own, rival = np.split(there**2, 2, axis=1)
+        error = residual_error[chosen] + unit * frame.norm * np.linalg.norm(displacement, axis=1)
+        return rival.sum(axis=1) - own.sum(axis=1), error**2 + 2.0 * error * np.linalg.norm(there, axis=1)
+
+    step = nearest_negative(gap[possible], gradient, frame.curvature, gradient_error, unit * frame.norm**2, value_at)
+    reach = np.linalg.norm(step, axis=1)
+    nearer = reach < best[possible]  # never where reach is NaN: no change in that direction
+    step = step[nearer]
+    lowest = _deepest_factor(step, gradient[nearer], frame.curvature)
+    return np.flatnonzero(possible)[nearer], step, reach[nearer], lowest
+
+
+def _deepest_factor(step: Doubles, gradient: Doubles, curvature: Doubles) -> Doubles:
+    """Where `t -> h(x + t d)` is lowest: at `t = -g'd / (2 d'Md)` if it curves up, else without end."""
+    bend = 2.0 * (step**2 @ curvature)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        lowest = -np.einsum("nr,nr->n", gradient, step) / bend
+    return np.asarray(np.where(bend > 0, np.maximum(lowest, 1.0), np.inf), dtype=np.float64)

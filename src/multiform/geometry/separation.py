@@ -1,5 +1,4 @@
-"""Property A, Lemma 3 and Theorem 1: separators and pairwise separating quadratics are two views of one
-thing.
+"""Property A, Lemma 3 and Theorem 1: separators and pairwise separating quadratics are two views of one thing.
 
 Theorem 1: quadratics h_ij with the cyclic condition `h_ij + h_jk + h_ki = 0` for all i, j, k are exactly the
 differences `h_ij = f_i - f_j` of member functions. h_ij < 0 then says that class i is preferred to class j.
@@ -9,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ._arrays import EPS, FloatArray, check_points, equilibrating_scale
+from multiform._typing import Doubles, Indices
+
+from ._arrays import EPS, check_points, equilibrating_scale
 from .lemmas import difference_of_members
 from .member import MemberFunction
 from .polynomial import QuadraticPolynomial
@@ -50,8 +51,8 @@ class PropertyAReport:
     """
 
     margin: float
-    offending_first: NDArray[np.intp]
-    offending_second: NDArray[np.intp]
+    offending_first: Indices
+    offending_second: Indices
 
     @property
     def holds(self) -> bool:
@@ -106,7 +107,7 @@ def has_property_a(first: ArrayLike, second: ArrayLike, h: QuadraticPolynomial) 
     return property_a_report(first, second, h).holds
 
 
-def _lowest_first(margins: FloatArray) -> NDArray[np.intp]:
+def _lowest_first(margins: Doubles) -> Indices:
     offending = np.flatnonzero(margins <= 0)
     return offending[np.argsort(margins[offending], kind="stable")]
 
@@ -134,8 +135,7 @@ class CyclicConditionError(ValueError):
 
 
 def pairwise_from_separators(model: object) -> dict[tuple[Any, Any], QuadraticPolynomial]:
-    """The boundaries `h_ij = f_i - f_j` of every ordered pair of classes; negative where class i is
-    preferred.
+    """The boundaries `h_ij = f_i - f_j` of every ordered pair of classes; negative where class i is preferred.
 
     Parameters
     ----------
@@ -155,14 +155,9 @@ def pairwise_from_separators(model: object) -> dict[tuple[Any, Any], QuadraticPo
     <QuadraticPolynomial in 1 variable: 4 x0 - 4>
     """
     separators = Separators.of(model)
-    polynomials = [member.to_polynomial() for member in separators]
-    labels = separators.classes.tolist()
-    return {
-        (labels[i], labels[j]): polynomials[i] - polynomials[j]
-        for i in range(len(labels))
-        for j in range(len(labels))
-        if i != j
-    }
+    members = zip(separators.classes.tolist(), separators, strict=True)
+    polynomials = {label: member.to_polynomial() for label, member in members}
+    return {(i, j): polynomials[i] - polynomials[j] for i, j in permutations(polynomials, 2)}
 
 
 def cyclic_violation(h: PairwiseQuadratics) -> tuple[tuple[Any, Any, Any], float]:
@@ -181,9 +176,7 @@ def cyclic_violation(h: PairwiseQuadratics) -> tuple[tuple[Any, Any, Any], float
         Largest coefficient of `h_ij + h_jk + h_ki`, relative to the largest of the quadratics, every
         variable on its own scale; 0 when the condition holds exactly.
     """
-    labels, forms = _complete_forms(h, "cyclic_violation")
-    triple, violation = _worst_triple(forms)
-    return (labels[triple[0]], labels[triple[1]], labels[triple[2]]), violation
+    return _worst_triple(*_complete_forms(h, "cyclic_violation"))
 
 
 def separators_from_pairwise(
@@ -228,9 +221,9 @@ def separators_from_pairwise(
     if method not in ("compact", "paper"):
         raise ValueError(f'method of separators_from_pairwise must be "compact" or "paper"; got {method!r}.')
     labels, forms = _complete_forms(h, "separators_from_pairwise")
-    triple, violation = _worst_triple(forms)
+    triple, violation = _worst_triple(labels, forms)
     if violation > tol:
-        raise CyclicConditionError((labels[triple[0]], labels[triple[1]], labels[triple[2]]), violation)
+        raise CyclicConditionError(triple, violation)
     members = _compact_members(forms) if method == "compact" else _paper_members(forms)
     return Separators.from_members(members, labels)
 
@@ -241,8 +234,7 @@ def project_to_cyclic(
     """The cyclic quadratics nearest to arbitrary pairwise ones, so that one-vs-one models can be merged.
 
     Minimises `sum_(i,j) w_ij ||h_ij - (e_i - e_j)||^2` over quadratics e_1, ..., e_m, with the norm of the
-    coefficients; any norm that treats the coefficients separately has the same minimiser, so units do not
-    matter.
+    coefficients; any norm that treats the coefficients separately has the same minimiser, so units do not matter.
 
     Parameters
     ----------
@@ -255,8 +247,7 @@ def project_to_cyclic(
     Returns
     -------
     dict
-        From every ordered pair of different labels to a QuadraticPolynomial: ready for
-        `separators_from_pairwise`.
+        From every ordered pair of different labels to a QuadraticPolynomial: ready for `separators_from_pairwise`.
 
     Examples
     --------
@@ -271,9 +262,8 @@ def project_to_cyclic(
     weight = np.array([1.0 if weights is None else float(weights[pair]) for pair in edges])
     if not (np.isfinite(weight).all() and (weight > 0).all()):
         raise ValueError("weights of project_to_cyclic must be finite numbers > 0; leave a pair out of h instead.")
-    # Normal equations: (graph Laplacian of the weights) e = B' W h, one right-hand side per coefficient.
-    # Its null space, the same quadratic added to every class, changes no difference: lstsq takes the
-    # solution without it.
+    # Normal equations: (graph Laplacian of the weights) e = B' W h, one right-hand side per coefficient. Its null
+    # space, the same quadratic added to every class, changes no difference: lstsq takes the solution without it.
     incidence = np.zeros((len(edges), len(labels)))
     for row, (i, j) in enumerate(edges):
         incidence[row, index[i]], incidence[row, index[j]] = 1.0, -1.0
@@ -288,9 +278,7 @@ def project_to_cyclic(
     potentials = potentials.reshape(len(labels), *forms.shape[1:])
     return {
         (a, b): QuadraticPolynomial.from_homogeneous(potentials[index[a]] - potentials[index[b]])
-        for a in labels
-        for b in labels
-        if a != b
+        for a, b in permutations(labels, 2)
     }
 
 
@@ -304,27 +292,25 @@ def _labels(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], dict[Any, int
     return labels, {label: position for position, label in enumerate(labels)}
 
 
-def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], FloatArray]:
+def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], Doubles]:
     """Homogeneous forms of all h_ij, shape (m, m, p+1, p+1); a pair given in one order fills the other."""
     labels, index = _labels(h, owner)
     size = next(iter(h.values())).n_features + 1
     forms = np.zeros((len(labels), len(labels), size, size))
     for (i, j), polynomial in h.items():
         forms[index[i], index[j]] = polynomial.homogeneous()
+        if (j, i) not in h:
+            forms[index[j], index[i]] = -forms[index[i], index[j]]
     for i, j in combinations(labels, 2):
         if (i, j) not in h and (j, i) not in h:
             raise ValueError(
                 f"h of {owner} must hold a quadratic for every pair of classes; {(i, j)!r} is missing. "
                 "`project_to_cyclic` fills in what is missing."
             )
-        if (j, i) not in h:
-            forms[index[j], index[i]] = -forms[index[i], index[j]]
-        elif (i, j) not in h:
-            forms[index[i], index[j]] = -forms[index[j], index[i]]
     return labels, forms
 
 
-def _worst_triple(forms: FloatArray) -> tuple[tuple[int, int, int], float]:
+def _worst_triple(labels: list[Any], forms: Doubles) -> tuple[tuple[Any, Any, Any], float]:
     """Where `h_ij + h_jk + h_ki` is largest; i = j = k says h_ii = 0, and i = j says h_ij = -h_ji."""
     m = len(forms)
     scale = equilibrating_scale(np.abs(forms).sum(axis=(0, 1)))
@@ -338,23 +324,21 @@ def _worst_triple(forms: FloatArray) -> tuple[tuple[int, int, int], float]:
             k = int(sums.argmax())
             if sums[k] > violation:
                 worst, violation = (i, j, k), float(sums[k])
-    return worst, float(violation / largest) if violation else 0.0
+    i, j, k = worst
+    return (labels[i], labels[j], labels[k]), float(violation / largest) if violation else 0.0
 
 
-def _paper_members(forms: FloatArray) -> list[MemberFunction]:
+def _paper_members(forms: Doubles) -> list[MemberFunction]:
     """The proof of Theorem 1: `h_1i = u_i - v_i`, `f_i = v_i - u_i + sum_k u_k = v_i + sum_(k != i) u_k`."""
     pairs = [difference_of_members(QuadraticPolynomial.from_homogeneous(form)) for form in forms[0]]
     members = []
     for i, (_, v) in enumerate(pairs):
-        total = v
-        for k, (u, _) in enumerate(pairs):
-            if k != i:
-                total = total + u
-        members.append(total.reduce())
+        others = [u for k, (u, _) in enumerate(pairs) if k != i]
+        members.append(sum(others, start=v).reduce())
     return members
 
 
-def _compact_members(forms: FloatArray) -> list[MemberFunction]:
+def _compact_members(forms: Doubles) -> list[MemberFunction]:
     """`f_i = e_i + g` with `e_i = mean_j h_ij`, so that `f_i - f_j = h_ij`, and a common g just large enough.
 
     g starts at zero and grows, class by class, by the negative part of `e_i + g`; what is added is positive

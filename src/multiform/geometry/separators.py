@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ._arrays import EPS, AnyArray, FloatArray, check_points, finite_array, frozen, label_array
+from multiform._typing import Array, Doubles
+
+from ._arrays import EPS, check_points, finite_array, frozen, label_array
 from .member import MemberFunction
 
 __all__ = ["Separators"]
@@ -42,17 +44,17 @@ class Separators:
     <QuadraticPolynomial in 2 variables: x0^2 + x1^2 - 8 x0 + 16>
     """
 
-    components: FloatArray
-    offsets: FloatArray
-    classes: AnyArray
+    components: Doubles
+    offsets: Doubles
+    classes: Array
     feature_names: tuple[str, ...] | None
 
     def __init__(
         self,
         components: ArrayLike,
         offsets: ArrayLike,
-        classes: Sequence[Any] | AnyArray | None = None,
-        feature_names: Sequence[str] | AnyArray | None = None,
+        classes: Sequence[Any] | Array | None = None,
+        feature_names: Sequence[str] | Array | None = None,
     ) -> None:
         matrices = finite_array(components, "components", "Separators", ndim=3)
         vectors = finite_array(offsets, "offsets", "Separators", ndim=2)
@@ -106,7 +108,7 @@ class Separators:
 
     @classmethod
     def from_members(
-        cls, members: Sequence[MemberFunction], classes: Sequence[Any] | AnyArray | None = None
+        cls, members: Sequence[MemberFunction], classes: Sequence[Any] | Array | None = None
     ) -> Separators:
         """Separators of member functions, padded with rows of zeros (which change nothing) to the same q."""
         members = list(members)
@@ -174,14 +176,14 @@ class Separators:
             raise ValueError(f"features of {owner} must hold at least one feature; got none.")
         return found
 
-    def residuals(self, X: ArrayLike) -> FloatArray:
+    def residuals(self, X: ArrayLike) -> Doubles:
         """`A_k x - b_k` of every sample and class, shape (n_samples, m, q)."""
         points = check_points(X, self.n_features, "Separators")
         m, q, p = self.components.shape
         projected = points @ self.components.reshape(m * q, p).T
         return projected.reshape(-1, m, q) - self.offsets
 
-    def rounding_errors(self, X: ArrayLike) -> FloatArray:
+    def rounding_errors(self, X: ArrayLike) -> Doubles:
         """How far rounding may move `A_k x - b_k`: a norm per sample and class, shape (n_samples, m)."""
         points = check_points(X, self.n_features, "Separators")
         m, q, p = self.components.shape
@@ -189,12 +191,12 @@ class Separators:
         sums = terms.reshape(-1, m, q) + np.abs(self.offsets)
         return np.asarray(EPS * (p + 1) * np.linalg.norm(sums, axis=2), dtype=np.float64)
 
-    def member_values(self, X: ArrayLike) -> FloatArray:
+    def member_values(self, X: ArrayLike) -> Doubles:
         """`f_k(x)` of every sample and class, shape (n_samples, m)."""
         residual = self.residuals(X)
         return np.asarray(np.einsum("nmq,nmq->nm", residual, residual), dtype=np.float64)
 
-    def predict(self, X: ArrayLike) -> AnyArray:
+    def predict(self, X: ArrayLike) -> Array:
         """`argmin_k f_k(x)` as labels, shape (n_samples,)."""
         return np.asarray(self.classes[self.member_values(X).argmin(axis=1)])
 

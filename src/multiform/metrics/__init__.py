@@ -15,18 +15,16 @@ from multiform.metrics._loyalty import (
     loyalty_table,
 )
 from multiform.metrics._selective import (
+    ScoreMethod,
+    SelectiveScorer,
     accuracy_at_coverage,
     augrc,
     aurc,
     coverage_at_accuracy,
-    risk_coverage_curve,
-)
-from multiform.metrics._trust import (
-    ScoreMethod,
-    SelectiveScorer,
     make_selective_scorer,
     neg_augrc_scorer,
     neg_aurc_scorer,
+    risk_coverage_curve,
     trust_score,
 )
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import unique_labels
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from multiform._typing import Array, Doubles, Indices
 from multiform.metrics.labels import distinct, positions
 
 LOYALTY_LEVELS: tuple[str, ...] = ("strong", "normal", "weak")
@@ -25,8 +26,8 @@ def confusion_tensor(
     labels: ArrayLike | None = None,
     levels: Sequence[str] = LOYALTY_LEVELS,
     sample_weight: ArrayLike | None = None,
-) -> NDArray[Any]:
-    """Count right and wrong answers by loyalty type: one confusion matrix a layer.
+) -> Array:
+    """Count right and wrong answers by loyalty type: one confusion matrix per layer.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def confusion_tensor(
 
 
 class LayerScores(NamedTuple):
-    """What one confusion matrix a layer says; NaN where there is nothing to divide by.
+    """What the confusion matrix of each layer says; NaN where there is nothing to divide by.
 
     Attributes
     ----------
@@ -86,9 +87,9 @@ class LayerScores(NamedTuple):
         Of each class, within the layer.
     """
 
-    accuracy: NDArray[np.float64]
-    precision: NDArray[np.float64]
-    recall: NDArray[np.float64]
+    accuracy: Doubles
+    precision: Doubles
+    recall: Doubles
 
 
 def layer_scores(tensor: ArrayLike) -> LayerScores:
@@ -143,16 +144,16 @@ class LoyaltyTable:
     """
 
     levels: tuple[str, ...]
-    count: NDArray[Any]
-    correct: NDArray[Any]
+    count: Array
+    correct: Array
 
     @property
-    def share(self) -> NDArray[np.float64]:
+    def share(self) -> Doubles:
         """The part of all samples that is of the type (n_1 / n)."""
         return _ratio(self.count, np.full(len(self.levels), self.count.sum()))
 
     @property
-    def accuracy(self) -> NDArray[np.float64]:
+    def accuracy(self) -> Doubles:
         """The local predictive accuracy (n_2 / n_1); NaN for a type without samples."""
         return _ratio(self.correct, self.count)
 
@@ -162,7 +163,7 @@ class LoyaltyTable:
         return float(self.correct.sum() / self.count.sum()) if self.count.sum() else float("nan")
 
     def as_dict(self) -> dict[str, dict[str, float]]:
-        """One entry a type: ``count``, ``share``, ``correct``, ``accuracy``."""
+        """One entry per type: ``count``, ``share``, ``correct``, ``accuracy``."""
         columns = zip(self.levels, self.count, self.share, self.correct, self.accuracy, strict=True)
         return {
             level: {"count": n1.item(), "share": float(share), "correct": n2.item(), "accuracy": float(lpa)}
@@ -190,12 +191,8 @@ def loyalty_table(
 
     Parameters
     ----------
-    y_true, y_pred, loyalty : array-like of shape (n_samples,)
-        The true labels, the predicted labels and the loyalty types.
-    levels : sequence of str, default=("strong", "normal", "weak")
-        The loyalty types, from the surest to the least sure.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Sample weights.
+    y_true, y_pred, loyalty, levels, sample_weight
+        As in :func:`confusion_tensor`.
 
     Returns
     -------
@@ -232,16 +229,10 @@ def loyalty_report(
 
     Parameters
     ----------
-    y_true, y_pred, loyalty : array-like of shape (n_samples,)
-        The true labels, the predicted labels and the loyalty types.
-    labels : array-like of shape (n_classes,), default=None
-        The classes to report on, in the wanted order.
+    y_true, y_pred, loyalty, labels, levels, sample_weight
+        As in :func:`confusion_tensor`.
     target_names : sequence of str of length n_classes, default=None
         Names to print for the classes.
-    levels : sequence of str, default=("strong", "normal", "weak")
-        The loyalty types, from the surest to the least sure.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Sample weights.
     digits : int, default=4
         Digits after the point in the text.
     output_dict : bool, default=False
@@ -313,7 +304,7 @@ def loyalty_report(
 
 
 def _render(report: dict[str, Any], names: list[str], levels: list[str], digits: int) -> str:
-    """The report as text: one row a type, then one row a class with three columns a type."""
+    """The report as text: one row per type, then one row per class with three columns per type."""
     width = max(10, *(len(text) + 2 for text in [*names, *levels]))
 
     def cell(value: float, size: int = 10) -> str:
@@ -335,7 +326,7 @@ def _render(report: dict[str, Any], names: list[str], levels: list[str], digits:
     return "\n".join(lines)
 
 
-def _classes(true: NDArray[Any], pred: NDArray[Any], labels: ArrayLike | None) -> NDArray[Any]:
+def _classes(true: Array, pred: Array, labels: ArrayLike | None) -> Array:
     """The classes to count: those asked for, else all."""
     if labels is not None:
         return np.asarray(column_or_1d(labels))
@@ -343,7 +334,7 @@ def _classes(true: NDArray[Any], pred: NDArray[Any], labels: ArrayLike | None) -
     return distinct(true, pred)
 
 
-def _level_index(loyalty: ArrayLike, levels: Sequence[str]) -> NDArray[np.intp]:
+def _level_index(loyalty: ArrayLike, levels: Sequence[str]) -> Indices:
     """The position of each sample's loyalty type in ``levels``; an unknown type is refused."""
     if len(set(levels)) != len(levels) or not len(levels):
         raise ValueError(
@@ -359,13 +350,13 @@ def _level_index(loyalty: ArrayLike, levels: Sequence[str]) -> NDArray[np.intp]:
     return index
 
 
-def _ratio(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
+def _ratio(numerator: Array, denominator: Array) -> Doubles:
     """``numerator / denominator``, NaN where the denominator is 0."""
     out = np.full(np.shape(numerator), np.nan)
     np.divide(numerator, denominator, out=out, where=np.asarray(denominator) > 0)
     return out
 
 
-def _mean_of_defined(values: NDArray[np.float64]) -> float:
+def _mean_of_defined(values: Doubles) -> float:
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if defined.size else float("nan")

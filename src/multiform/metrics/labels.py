@@ -10,12 +10,13 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from multiform._typing import Array, Indices
 
 __all__ = ["distinct", "positions"]
 
 
-def positions(values: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
+def positions(values: Array, classes: Array) -> Indices:
     """Where each value stands among the classes, which may be in any order; -1 if it is none of them.
 
     >>> import numpy as np
@@ -28,7 +29,7 @@ def positions(values: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     return np.fromiter((place.get(label, -1) for label in values.tolist()), dtype=np.intp, count=len(values))
 
 
-def distinct(*parts: NDArray[Any]) -> NDArray[Any]:
+def distinct(*parts: Array) -> Array:
     """Every label of the arrays once, in order; where there are numbers and texts, the numbers stand first.
 
     >>> import numpy as np

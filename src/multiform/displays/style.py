@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+__all__ = ["BLUE", "GREEN", "GREY", "ORANGE", "VERMILION", "pyplot"]
+
 # Okabe and Ito's palette, made to be told apart with every common kind of colour blindness.
 BLUE, ORANGE, GREEN, VERMILION, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6E6E6E"
 

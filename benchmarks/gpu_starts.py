@@ -91,7 +91,7 @@ def main() -> None:
     options = parser.parse_args()
     from multiform import QMSClassifier
     from multiform.engines.cuda import CudaEngine
-    from multiform.engines.cuda.members import DeviceMembers
+    from multiform.engines.cuda.states import DeviceMembers
 
     engine = CudaEngine("cuda")
     print(f"{'case':36} {'fit s':>8} {'starts s':>9} {'share':>7}")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from multiform.engines.cuda.device import memory_budget
 from multiform.engines.cuda.sources import argument_layout, source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
@@ -92,8 +91,9 @@ class EmulatedStaging:
 class EmulatedDevice:
     """As `multiform.engines.cuda.device.Device`; arrays are NumPy's."""
 
-    def __init__(self, capability=90, processors=4, shared_bytes=232_448):
-        self.capability, self.processors, self.shared_bytes = capability, processors, shared_bytes
+    def __init__(self, capability=90, *, clusters=True, precision="float32", memory=None):
+        self.has_clusters, self.precision, self.memory = clusters and capability >= 90, precision, memory
+        self.processors, self.shared_bytes = 4, 232_448
         self.launches = []
         self._held = []
 
@@ -146,8 +146,7 @@ class EmulatedDevice:
         return work
 
     def free_bytes(self):
-        budget = memory_budget()
-        return 2**40 if budget is None else max(0, budget - self.used_bytes())
+        return 2**40 if self.memory is None else max(0, self.memory - self.used_bytes())
 
     def wait(self):
         pass

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from multiform.engines import solve
 from multiform.engines.cuda import CudaEngine
-from multiform.engines.cuda.members import DeviceMembers
+from multiform.engines.cuda.states import DeviceMembers
 from multiform.engines.cuda.storage import place
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch
 from multiform.testing import (
@@ -50,10 +50,9 @@ def test_columns_and_starts(emulated, solver):
     check_parity(CudaEngine(emulated), "uint8", solver, some_columns=True, given_start=True)
 
 
-def test_one_kernel_at_a_time_as_the_twin(emulated, monkeypatch):
+def test_one_kernel_at_a_time_as_the_twin(emulated):
     """Small members too can be trained by the kernels of large ones."""
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
-    check_parity(CudaEngine(emulated), "uint8", "adam")
+    check_parity(CudaEngine(emulated, small=False), "uint8", "adam")
     assert {"adam_forward", "adam_slopes", "adam_update"} <= set(emulated.launches)
     assert "small_adam" not in emulated.launches
 
@@ -98,13 +97,13 @@ def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, literal
 @pytest.mark.parametrize("literal", [False, True])
 def test_sets_too_large_for_registers_stand_in_memory(emulated, monkeypatch, literal):
     monkeypatch.setattr("multiform.engines.cuda.cpm.SHAPES", [(4, 64)])
-    monkeypatch.setenv("MULTIFORM_GPU_CLUSTERS", "0")
+    plain = EmulatedDevice(clusters=False)
     problem = sample_problem("uint8", n_samples=400, n_features=3, n_classes=2)
     batch = sample_batch(problem, n_components=2)
     solver = CpmSolver(1, max_entries=0, ramp=1)
     solver = solver.literal() if literal else solver
-    ours, theirs = (solve(problem, batch, solver, engine) for engine in (CudaEngine(emulated), cpu()))
-    assert "cpm_row" in emulated.launches
+    ours, theirs = (solve(problem, batch, solver, engine) for engine in (CudaEngine(plain), cpu()))
+    assert "cpm_row" in plain.launches
     assert (ours.counts["tried"], ours.counts["accepted"]) == (theirs.counts["tried"], theirs.counts["accepted"])
 
 
@@ -123,13 +122,12 @@ def test_literal_cpm_descends(emulated):
 @pytest.mark.parametrize("storage", ["uint8", pytest.param("csr", marks=pytest.mark.slow)])
 def test_streamed_rows_give_the_same_bits(emulated, monkeypatch, solver, storage):
     """X that has no room is brought in parts; nothing else changes."""
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     problem = sample_problem(storage, n_samples=120)
     batch = sample_batch(problem)
-    whole = solve(problem, batch, SOLVERS[solver], CudaEngine(emulated))
+    whole = solve(problem, batch, SOLVERS[solver], CudaEngine(emulated, small=False))
     assert not place(problem.rows, emulated).streamed
     monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
-    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine(emulated))
+    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine(emulated, small=False))
     assert place(problem.rows, emulated).streamed
     for mine, its in zip(streamed.coefficients, whole.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
@@ -211,12 +209,11 @@ def test_the_same_bits_every_time(emulated):
     check_same_bits([CudaEngine(EmulatedDevice()), CudaEngine(emulated)], "uint8", "adam", n_samples=90, n_features=7)
 
 
-def test_the_shuffle_is_the_sequential_one(emulated, monkeypatch):
+def test_the_shuffle_is_the_sequential_one(emulated):
     """Fisher and Yates, one step after the other, against the rounds of independent steps."""
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     problem = sample_problem("uint8", n_samples=500, n_features=2, n_classes=2)
     batch = replace(sample_batch(problem), sample_weight=None)
-    state = CudaEngine(emulated).begin(problem, batch, AdamSolver(1, 64))
+    state = CudaEngine(emulated, small=False).begin(problem, batch, AdamSolver(1, 64))
     state.advance(1, 1.0)
     for member, seed in enumerate(batch.seed):
         items = list(range(500))
@@ -254,13 +251,12 @@ class Interrupted(EmulatedDevice):
 )
 def test_an_interrupt_leaves_nothing_on_the_device(emulated, monkeypatch, solver, kernel, streamed):
     """Even while the exception, with all frames of its traceback, is kept, as an interactive session does."""
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     if streamed:
         monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
     device = Interrupted(kernel)
     problem = sample_problem("uint8")
     with pytest.raises(KeyboardInterrupt) as kept:
-        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(device))
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(device, small=False))
     assert kept.tb is not None
     assert device.used_bytes() == 0
 
@@ -291,11 +287,10 @@ def test_an_interrupted_prediction_leaves_nothing_on_the_device(emulated, monkey
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
-def test_what_has_no_room_leaves_nothing_on_the_device(emulated, monkeypatch, solver):
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
-    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
+def test_what_has_no_room_leaves_nothing_on_the_device(emulated, solver):
+    emulated.memory = 9_000
     problem = sample_problem("uint8")
     with pytest.raises(MemoryError, match="need about") as kept:
-        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated))
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated, small=False))
     assert kept.tb is not None
     assert emulated.used_bytes() == 0

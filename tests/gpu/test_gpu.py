@@ -28,27 +28,19 @@ pytestmark = [
     pytest.mark.skipif("not __import__('multiform.engines.cuda', fromlist=['']).cuda_is_there()", reason="no GPU"),
 ]
 
-SETTINGS = [
-    {},
-    {"MULTIFORM_GPU_SMALL": "0"},
-    {"MULTIFORM_GPU_CLUSTERS": "0"},
-]
+every_setting = pytest.mark.parametrize("setting", [{}, {"small": False}, {"clusters": False}], ids=str)
 
 
-@pytest.fixture(params=SETTINGS, ids=str)
-def setting(request, monkeypatch):
-    for name, value in request.param.items():
-        monkeypatch.setenv(name, value)
-
-
+@every_setting
 def test_every_installed_check(setting):
-    check_engine(CudaEngine("cuda"))
+    check_engine(CudaEngine("cuda", **setting))
 
 
+@every_setting
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_columns_and_starts(setting, storage, solver):
-    check_parity(CudaEngine("cuda"), storage, solver, some_columns=True, given_start=True)
+    check_parity(CudaEngine("cuda", **setting), storage, solver, some_columns=True, given_start=True)
 
 
 @pytest.mark.parametrize(
@@ -71,19 +63,19 @@ def test_odd_shapes(n_samples, n_features, n_classes, n_components, solver):
     np.testing.assert_allclose(losses[0], losses[1], rtol=5e-3)
 
 
+@every_setting
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_the_same_bits_every_time(setting, solver):
-    check_same_bits([CudaEngine("cuda"), CudaEngine("cuda"), CudaEngine("cuda")], "uint8", solver)
+    check_same_bits([CudaEngine("cuda", **setting) for _ in range(3)], "uint8", solver)
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_streamed_rows_give_the_same_bits(monkeypatch, solver):
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     problem = sample_problem("uint8", n_samples=3_000, n_features=500)
     batch = sample_batch(problem)
-    whole = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
+    whole = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda", small=False))
     monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
-    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
+    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda", small=False))
     for mine, its in zip(streamed.coefficients, whole.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
     f = values_of(problem, whole.coefficients[0], CudaEngine("cuda"))
@@ -182,12 +174,10 @@ def test_an_interrupt_frees_the_device(solver):
     assert pool.used_bytes() == before
 
 
-def test_too_large_a_batch_is_said(monkeypatch):
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
-    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
+def test_too_large_a_batch_is_said():
     problem = sample_problem("uint8")
     with pytest.raises(MemoryError, match=r"need about .* GB on the GPU, which has .* GB for them: train fewer"):
-        solve(problem, sample_batch(problem), SOLVERS["adam"], CudaEngine("cuda"))
+        solve(problem, sample_batch(problem), SOLVERS["adam"], CudaEngine("cuda", small=False, memory=9_000))
 
 
 @pytest.mark.slow

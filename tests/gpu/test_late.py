@@ -1,4 +1,4 @@
-"""`CudaDevice` itself, over a CuPy that does everything as late as it may: what is read too early, or given away while
+"""`Device` itself, over a CuPy that does everything as late as it may: what is read too early, or given away while
 somebody still reads it, comes out wrong."""
 
 import numpy as np
@@ -7,7 +7,7 @@ import pytest
 from multiform.engines import evaluate, solve
 from multiform.engines.cuda import CudaEngine
 from multiform.engines.cuda import device as cuda_device
-from multiform.engines.cuda.device import CudaDevice
+from multiform.engines.cuda.device import Device
 from multiform.engines.cuda.storage import place
 from multiform.separators import Separators
 from multiform.testing import (
@@ -46,16 +46,15 @@ def test_member_values(late, storage):
 @pytest.mark.parametrize("solver", SETTINGS)
 @pytest.mark.parametrize("storage", ["uint8", pytest.param("csr", marks=pytest.mark.slow)])
 def test_streamed_rows_give_the_same_bits(late, monkeypatch, solver, storage):
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
     monkeypatch.setattr("multiform.engines.cuda.cpm.LOOK", 20)  # several parts a sweep
     problem = sample_problem(storage, n_samples=120)
     batch = sample_batch(problem)
-    whole = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
+    whole = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda", small=False))
     f = values_of(problem, whole.coefficients[0], CudaEngine("cuda"))
     monkeypatch.setattr("multiform.engines.cuda.storage.ROOM_FOR_X", 0.0)
     monkeypatch.setattr("multiform.engines.cuda.values.WORK_BYTES", 2_000)
-    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda"))
-    assert place(problem.rows, CudaDevice()).streamed
+    streamed = solve(problem, batch, SOLVERS[solver], CudaEngine("cuda", small=False))
+    assert place(problem.rows, Device()).streamed
     for mine, its in zip(streamed.coefficients, whole.coefficients, strict=True):
         np.testing.assert_array_equal(mine, its)
     np.testing.assert_array_equal(values_of(problem, whole.coefficients[0], CudaEngine("cuda")), f)
@@ -77,25 +76,23 @@ def test_an_array_of_the_device_may_still_be_in_the_making(late):
 def test_a_large_array_is_brought_in_parts(late, monkeypatch):
     monkeypatch.setattr(cuda_device, "PART_BYTES", 100)
     X = np.arange(60, dtype=np.uint8).reshape(12, 5)
-    device = CudaDevice()
+    device = Device()
     np.testing.assert_array_equal(device.download(device.padded(X, 32))[:, :6], np.pad(X, ((0, 0), (0, 1))))
 
 
-def test_a_budget_is_for_all_that_is_held(late, monkeypatch):
-    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "10000")
-    device = CudaDevice()
+def test_a_budget_is_for_all_that_is_held(late):
+    device = Device(memory=10_000)
     held = device.zeros((1_000,), np.float32)
     assert device.free_bytes() == 10_000 - held.nbytes
     del held
     assert device.free_bytes() == 10_000
 
 
-def test_too_large_an_array_of_the_device_is_said(late, monkeypatch):
-    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "3000")
+def test_too_large_an_array_of_the_device_is_said(late):
     problem = sample_problem("uint8")
     X, separators = (
         late.asarray(problem.rows.stored),
         Separators(np.ones((3, 2, 6), np.float32), problem.rows.scaling, 3),
     )
     with pytest.raises(MemoryError, match=r"X, on the GPU already, needs a copy of .* GB there; .* give it in parts"):
-        evaluate(separators, X, "cpu", None)
+        evaluate(separators, X, CudaEngine("cuda", memory=3_000), None)

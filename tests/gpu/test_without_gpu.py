@@ -75,7 +75,7 @@ def test_auto_is_the_cpu_where_there_is_no_gpu(monkeypatch, digits, estimator):
 
 def test_auto_asks_for_work_enough(emulated, monkeypatch):
     monkeypatch.setattr("multiform.engines.cuda.cuda_is_there", lambda: True)
-    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name, **settings: emulated)
     assert not isinstance(engine_for("auto", 1, training=TRAINING_GAINS_FROM - 1), CudaEngine)
     assert isinstance(engine_for("auto", 1, training=TRAINING_GAINS_FROM), CudaEngine)
     assert not isinstance(engine_for("auto", 1, evaluating=EVALUATION_GAINS_FROM - 1), CudaEngine)
@@ -93,33 +93,59 @@ def test_auto_asks_for_work_enough(emulated, monkeypatch):
         ("MULTIFORM_GPU_MEMORY", "1 GB", "a positive number of bytes"),
     ],
 )
-def test_settings_of_the_environment_are_checked(emulated, monkeypatch, variable, value, allowed):
+def test_settings_of_the_environment_are_checked(emulated, monkeypatch, digits, variable, value, allowed):
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name, **settings: emulated)
     monkeypatch.setenv(variable, value)
-    problem = sample_problem()
-    solver = SOLVERS["cpm, all departures" if variable.endswith("CLUSTERS") else "adam"]
     with pytest.raises(ValueError, match=f"{variable} must be {allowed}; got '{re.escape(value)}'"):
-        solve(problem, sample_batch(problem), solver, CudaEngine(emulated))
+        QMSClassifier(device="cuda").fit(*digits)
 
 
-@pytest.mark.parametrize(("solver", "small"), [("adam", "0"), ("adam", "1"), ("cpm, all departures", "0")])
-def test_too_little_memory_is_said_before_anything_is_allocated(emulated, monkeypatch, solver, small):
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", small)
-    monkeypatch.setenv("MULTIFORM_GPU_MEMORY", "9000")
+@pytest.mark.parametrize(
+    ("solver", "environment", "kernel", "settings"),
+    [
+        ("adam", {}, "small_adam", {"clusters": True, "precision": "float32", "memory": None}),
+        ("adam", {"SMALL": "0", "PRECISION": "tf32"}, "adam_update", {"precision": "tf32"}),
+        ("cpm", {"CLUSTERS": "0", "MEMORY": "1000000000"}, "cpm_row", {"clusters": False, "memory": 10**9}),
+    ],
+)
+def test_settings_of_the_environment_are_honoured(emulated, monkeypatch, digits, solver, environment, kernel, settings):
+    """The engine that is made for a user is given them; one that is made by hand is given arguments."""
+    opened = []
+
+    def open_emulated(name, **given):
+        opened.append((given, EmulatedDevice(**given)))
+        return opened[-1][1]
+
+    monkeypatch.setattr("multiform.engines.cuda.open_device", open_emulated)
+    for name, value in environment.items():
+        monkeypatch.setenv(f"MULTIFORM_GPU_{name}", value)
+    model = QMSClassifier(solver=solver, max_iter=1, device="cuda", random_state=0)
+    model.fit(digits[0][:60, :6], digits[1][:60] % 3)
+    assert all(settings.items() <= given.items() for given, _ in opened)
+    assert any(kernel in device.launches for _, device in opened)
+
+
+def test_settings_are_those_of_the_device(emulated):
+    with pytest.raises(TypeError, match="A device that is open already has its settings; got memory beside it"):
+        CudaEngine(emulated, memory=9_000)
+
+
+@pytest.mark.parametrize(("solver", "small"), [("adam", False), ("adam", True), ("cpm, all departures", False)])
+def test_too_little_memory_is_said_before_anything_is_allocated(emulated, solver, small):
+    emulated.memory = 9_000
     problem = sample_problem()
     with pytest.raises(MemoryError, match=r"3 models of 3 x 3 x 32 coefficients .* need about .* GB .* train fewer"):
-        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated))
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated, small=small))
     assert not [kernel for kernel in emulated.launches if kernel != "to_half"]
 
 
 @pytest.mark.parametrize("solver", ["adam", "cpm, all departures"])
 def test_too_many_members_at_a_time_are_refused(emulated, monkeypatch, solver):
     """A grid's second and third side are short; small members, one block each, have all of the first."""
-    monkeypatch.setattr("multiform.engines.cuda.members.MOST_SEPARATORS", 8)
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "0")
+    monkeypatch.setattr("multiform.engines.cuda.states.MOST_SEPARATORS", 8)
     problem = sample_problem()
     with pytest.raises(ValueError, match="at most 8 separators at a time; got 3 members of 3 classes: train them in"):
-        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated))
-    monkeypatch.setenv("MULTIFORM_GPU_SMALL", "1")
+        solve(problem, sample_batch(problem), SOLVERS[solver], CudaEngine(emulated, small=False))
     assert len(solve(problem, sample_batch(problem), SOLVERS["adam"], CudaEngine(emulated)).coefficients) == 3
 
 
@@ -127,7 +153,7 @@ def test_estimators_reach_the_device(emulated, monkeypatch, digits):
     """`device` of the estimators is that of the problem; all above them goes through the engine."""
     from multiform import LoyaltyClassifier
 
-    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name, **settings: emulated)
     X, y = digits[0][:60, :6], digits[1][:60] % 3
     for model in (
         QMSClassifier(max_iter=2, device="cuda", random_state=0),
@@ -143,7 +169,7 @@ def test_estimators_reach_the_device(emulated, monkeypatch, digits):
 
 
 def test_plans_are_trained_on_the_device(emulated, monkeypatch, digits):
-    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name, **settings: emulated)
     X, y = digits[0][:80, [20, 26, 36]], digits[1][:80] % 2
     costs = {f"x{column}": 1.0 + column for column in range(3)}
     answers = {}
@@ -157,7 +183,7 @@ def test_plans_are_trained_on_the_device(emulated, monkeypatch, digits):
 
 
 def test_partial_fit_goes_on_from_its_moments(emulated, monkeypatch, digits):
-    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name: emulated)
+    monkeypatch.setattr("multiform.engines.cuda.open_device", lambda name, **settings: emulated)
     X, y = digits[0][:50, :5], digits[1][:50] % 2
     models = [QMSClassifier(device=device, random_state=0) for device in ("cuda", "cpu")]
     for model in models:
@@ -199,7 +225,7 @@ def test_sources_compile_without_spills(source, architecture):
         assert ("cpm_row_in_clusters_of_8" in said) == clusters
         spilled = max(spilled for _, spilled in said.values())
         assert spilled <= (128 if source == "small_adam.cu" or variant.get("FROZEN") == 0 else 0), (variant, said)
-        if source == "cpm_row.cu" and variant["FROZEN"] and variant["SLOTS"]:  # what `Geometry` reckons with
+        if source == "cpm_row.cu" and variant["FROZEN"] and variant["SLOTS"]:  # what `spread` reckons with
             assert max(registers for registers, _ in said.values()) <= REGISTERS_OF_THREAD[variant["SLOTS"]]
 
 

@@ -333,7 +333,9 @@ def _of_the_inner(triage, X):
 @pytest.mark.parametrize("value", [0, 1, -0.5, 99, "high", None, True])
 def test_impossible_numbers_are_refused(data, name, value):
     X, y, *_ = data
-    with pytest.raises(ValueError, match=f"'{name}' of TriageClassifier must be a number between 0 and 1"):
+    with pytest.raises(
+        ValueError, match=rf"'{name}' parameter of TriageClassifier must be a float in the range \(0.0, 1.0\)"
+    ):
         TriageClassifier(LogisticRegression(), **{name: value}).fit(X, y)
 
 

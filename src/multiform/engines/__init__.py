@@ -19,6 +19,7 @@ All of them speak one protocol, `Engine`; `engine_for` is the one place that cho
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from multiform._typing import Array
@@ -61,10 +62,11 @@ def engine_for(device: Any, n_jobs: int | None, *, training: float = 0.0, evalua
         given: Engine = device
         return given
     gains = training >= TRAINING_GAINS_FROM or evaluating >= EVALUATION_GAINS_FROM
-    if device.startswith("cuda") or (device == "auto" and gains and _gpu_is_there()):
-        from multiform.engines.cuda import CudaEngine
+    if device.startswith("cuda") or (device == "auto" and gains):
+        from multiform.engines.cuda import CudaEngine, cuda_is_there
 
-        return CudaEngine("cuda" if device == "auto" else device)
+        if device != "auto" or cuda_is_there():
+            return CudaEngine("cuda" if device == "auto" else device, **_settings_of_the_environment())
     kernel = kernel_name()
     return ReferenceEngine() if kernel == "reference" else CpuEngine(kernel, effective_threads(n_jobs))
 
@@ -81,7 +83,18 @@ def evaluate(separators: Separators, X: Any, device: Any, n_jobs: int | None, *,
         engine.release()
 
 
-def _gpu_is_there() -> bool:
-    from multiform.engines.cuda import cuda_is_there
-
-    return cuda_is_there()
+def _settings_of_the_environment() -> dict[str, Any]:
+    """What a user may choose of `CudaEngine` by variables of the environment, which are read here and nowhere else."""
+    chosen: dict[str, Any] = {}
+    for setting in ("small", "clusters"):
+        name = f"MULTIFORM_GPU_{setting.upper()}"
+        if os.environ.get(name, "1") not in ("0", "1"):
+            raise ValueError(f"{name} must be 0 or 1; got {os.environ[name]!r}.")
+        chosen[setting] = os.environ.get(name, "1") == "1"
+    precision = os.environ.get("MULTIFORM_GPU_PRECISION", "float32")
+    if precision not in ("float32", "tf32"):
+        raise ValueError(f"MULTIFORM_GPU_PRECISION must be float32 or tf32; got {precision!r}.")
+    memory = os.environ.get("MULTIFORM_GPU_MEMORY")
+    if memory is not None and (not memory.isdigit() or int(memory) == 0):
+        raise ValueError(f"MULTIFORM_GPU_MEMORY must be a positive number of bytes; got {memory!r}.")
+    return chosen | {"precision": precision, "memory": None if memory is None else int(memory)}

@@ -9,8 +9,6 @@ from multiform._typing import Array, Floats
 from multiform.separators import Rows, Separators
 from multiform.solvers import ModelBatch, Moments, Solver, TrainingProblem
 
-__all__ = ["Engine", "TrainingState", "solve"]
-
 # An engine comes back to Python this often, so that Ctrl-C is heard.
 SLICE_SECONDS = 0.2
 

@@ -16,8 +16,6 @@ from multiform.runtime import WORTH_A_THREAD, sgemm, single_threaded_blas, threa
 from multiform.separators import Rows, Separators
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
 
-__all__ = ["CpuEngine", "column_moments"]
-
 _core: Any = compiled  # its border checks what it is given
 
 
@@ -45,7 +43,6 @@ class CpuEngine:
         with single_threaded_blas():
             if isinstance(solver, AdamSolver):
                 return _AdamState(self, problem, batch, solver, moments)
-            assert isinstance(solver, CpmSolver)
             return _CpmState(self, problem, batch, solver)
 
     def values(self, rows: Rows, separators: Separators) -> Floats:

@@ -22,8 +22,6 @@ import numpy as np
 
 from multiform._typing import Array
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "pack", "unpack"]
-
 FORMAT_VERSION = 2
 FIRST_VERSION = 2  # nothing that was released wrote format 1
 

@@ -1,4 +1,4 @@
-"""`save`, `load` and `describe`."""
+"""`save`, `load` and `describe`; `plain` makes values as JSON has them, for people and programs to read."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ import sklearn
 
 from multiform._version import __version__
 from multiform.files._atomic import atomic_path
-from multiform.files._container import FORMAT_VERSION, ModelFileError, pack, unpack
+from multiform.files._container import FORMAT_VERSION, Arrays, ModelFileError, pack, unpack
 from multiform.files._kinds import OURS
-from multiform.files._plain import plain
 from multiform.files._tree import TreeReader, TreeWriter
-
-__all__ = ["describe", "load", "save"]
 
 SCHEMA = "multiform model"
 
@@ -68,10 +65,16 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
     header = {
         "schema": SCHEMA,
         "kind": name,
-        "versions": _versions(),
+        "versions": {
+            "multiform": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        },
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "classes": plain(getattr(model, "classes_", None)),
-        **_columns(model),
+        "columns": _columns(model),
         "training": _training(model),
         "notes": plain(dict(notes or {})),
         "model": tree,
@@ -102,15 +105,12 @@ def load(path: str | os.PathLike[str]) -> Any:
         A ValueError whose one sentence says what is wrong with the file.
     """
     name = os.fspath(path)
-    header, arrays = unpack(_content(path), name)
-    _check_header(header, name)
+    header, arrays, _ = _read(path)
     kind = header["kind"]
     try:
         model = TreeReader(arrays, name).read(header["model"])
-    except ModelFileError:
+    except (ModelFileError, ImportError):  # an optional part is missing, which is not the file's fault
         raise
-    except ImportError:
-        raise  # an optional part is missing, which is not the file's fault
     except Exception as error:  # parts that do not fit each other; the checksum was right, so the writer meant them
         what = " ".join(str(error).split()).rstrip(".")
         raise ModelFileError(f"{name} holds no model that works: {what}.") from error
@@ -138,19 +138,44 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> found["kind"], found["classes"], found["training"]["n_features"]
     ('QMSClassifier', ['a', 'b'], 1)
     """
-    content = _content(path)
-    header, arrays = unpack(content, os.fspath(path))
-    _check_header(header, os.fspath(path))
+    header, arrays, n_bytes = _read(path)
     shown = {key: value for key, value in header.items() if key not in ("schema", "model")}
     return shown | {
         "format": FORMAT_VERSION,
-        "bytes": len(content),
+        "bytes": n_bytes,
         "numbers": int(sum(array.size for array in arrays.values())),
     }
 
 
-def _check_header(header: dict[str, Any], name: str) -> None:
-    """Whether the description is one, so that whoever reads it can rely on its form."""
+def plain(value: Any) -> Any:
+    """As JSON; a number that JSON does not have becomes None, an object its text.
+
+    >>> import numpy as np
+    >>> from multiform.files import plain
+    >>> plain({1: np.float64(0.5), "b": (np.inf, np.arange(2))})
+    {'1': 0.5, 'b': [None, [0, 1]]}
+    """
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
+    """The description, of a form that whoever reads it can rely on, the arrays, and the number of bytes."""
+    name = os.fspath(path)
+    try:
+        content = Path(path).read_bytes()
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"There is no model file {name}.") from error
+    except IsADirectoryError as error:
+        raise IsADirectoryError(f"{name} is a folder, not a model file.") from error
+    header, arrays = unpack(content, name)
     if header.get("schema") != SCHEMA or header.get("kind") not in list(OURS):
         raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
     forms = {
@@ -169,32 +194,14 @@ def _check_header(header: dict[str, Any], name: str) -> None:
         described = isinstance(column, dict) and {"name", "role", "why", "becomes"} <= column.keys()
         if not (isinstance(column, str) or (described and isinstance(column["becomes"], list))):
             raise ModelFileError(f"{name} is damaged: its description of a column is wrong.")
+    return header, arrays, len(content)
 
 
-def _content(path: str | os.PathLike[str]) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"There is no model file {os.fspath(path)}.") from error
-    except IsADirectoryError as error:
-        raise IsADirectoryError(f"{os.fspath(path)} is a folder, not a model file.") from error
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "multiform": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
-
-
-def _columns(model: Any) -> dict[str, Any]:
+def _columns(model: Any) -> Any:
     """Names of the columns that the model reads and, of a table model, what becomes of each."""
     if hasattr(model, "columns_"):
-        return {"columns": [column.description() for column in model.columns_]}
-    return {"columns": plain(getattr(model, "feature_names_in_", None))}
+        return [column.description() for column in model.columns_]
+    return plain(getattr(model, "feature_names_in_", None))
 
 
 def _training(model: Any) -> dict[str, Any]:

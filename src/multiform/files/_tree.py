@@ -26,8 +26,6 @@ from multiform._typing import Array
 from multiform.files._container import Arrays, ModelFileError
 from multiform.files._kinds import KINDS, kind_of, made, parts_of
 
-__all__ = ["TreeReader", "TreeWriter"]
-
 NUMBERS = frozenset(
     ["bool", "float16", "float32", "float64"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )

@@ -4,10 +4,4 @@ from multiform.triage._certify import Certificate, samples_needed
 from multiform.triage._classifier import TargetNotReachedWarning, TriageClassifier
 from multiform.triage._report import TriageReport
 
-__all__ = [
-    "Certificate",
-    "TargetNotReachedWarning",
-    "TriageClassifier",
-    "TriageReport",
-    "samples_needed",
-]
+__all__ = ["Certificate", "TargetNotReachedWarning", "TriageClassifier", "TriageReport", "samples_needed"]

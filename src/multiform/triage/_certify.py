@@ -13,29 +13,27 @@ How (Learn then Test, Angelopoulos, Bates, Candes, Jordan and Lei, 2021):
 1. **One threshold.** For a t that does not depend on the samples, N of them are accepted, and given N the
    errors K among those are Binomial(N, r(t)). So the exact p-value of "r(t) > 1 - a" is
    P(Binomial(N, 1 - a) <= K), the test behind the Clopper-Pearson bound.
-2. **Many thresholds.** Taking the most generous threshold among all that pass is *not* valid: with many tries
-   one passes by luck. Instead the thresholds are tested from high to low in an order fixed in advance, and a
-   test that passes hands its level on to the next one. A walk could begin at one threshold with all of delta;
-   if that first test fails by bad luck, nothing is accepted. So delta is split over a few starts: the
-   fallback procedure (Wiens, 2003), which keeps the chance of any false acceptance below delta, whatever the
-   dependence between the tests.
+2. **Many thresholds.** Taking the most generous threshold among all that pass is *not* valid: with many tries one
+   passes by luck. Instead the thresholds are tested from high to low in an order fixed in advance, and a test that
+   passes hands its level on to the next one. A walk could begin at one threshold with all of delta; if that first test
+   fails by bad luck, nothing is accepted. So delta is split over a few starts: the fallback procedure (Wiens, 2003),
+   which keeps the chance of any false acceptance below delta, whatever the dependence between the tests.
 3. **The order.** Thresholds and starts must not depend on the samples that test them. A tenth of the
    calibration samples, the design part, is spent on them: its scores are the thresholds, the starts lie
    where the expected number of accepted samples grows by equal factors, from barely enough upwards, and each
    gets a part of delta in proportion to its predictive chance of passing (the design's errors, by Laplace's
    rule of succession, make the coming ones beta-binomial). A bad design costs coverage, never the promise.
 
-Several groups (one a predicted class) begin with delta / m each. A group that has walked to the end, so that
-everything in it is accepted, leaves the level of its last test to the others, as in Holm's procedure (all
-this is one graphical procedure in the sense of Bretz et al., 2009); the promise then holds for all groups at
-once.
+Several groups (one a predicted class) begin with delta / m each. A group that has walked to the end, so that everything
+in it is accepted, leaves the level of its last test to the others, as in Holm's procedure (all this is one graphical
+procedure in the sense of Bretz et al., 2009); the promise then holds for all groups at once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from math import ceil, log
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import beta, betabinom, binom
@@ -133,25 +131,8 @@ def certify(
 ) -> list[Certificate]:
     """A threshold for each group of calibration samples, valid for all groups at once.
 
-    Parameters
-    ----------
-    trust : ndarray of shape (n_samples,)
-        The trust scores; NaN is never accepted.
-    right : ndarray of shape (n_samples,)
-        Whether the prediction is right.
-    groups : ndarray of shape (n_samples,)
-        The group of each sample, ``0`` to ``n_groups - 1``, a function of the prediction alone.
-    n_groups : int
-        The number of groups, fixed before the samples were seen.
-    target_accuracy, confidence : float
-        The promise.
-    rng : RandomState
-        Draws the design part.
-
-    Returns
-    -------
-    certificates : list of Certificate
-        One a group.
+    A trust of NaN is never accepted. The group of a sample, ``0`` to ``n_groups - 1``, is a function of the prediction
+    alone, and the number of groups is fixed before the samples are seen. `rng` draws the design part.
     """
     level = (1 - confidence) / n_groups
     # What the design takes must leave enough to prove anything at all.
@@ -166,8 +147,8 @@ def certify(
         # The group's share of the design tells how many tested samples to expect; their true number belongs
         # to the test and may not shape the order.
         expected = (len(trust) - n_design) * (drafted.sum() / n_design if n_design else 1.0)
-        plan = _plan(trust[drafted], right[drafted], expected, target_accuracy, level)
-        walks.append(_Walk(plan, trust[tested], right[tested], target_accuracy))
+        thresholds, weights = _plan(trust[drafted], right[drafted], expected, target_accuracy, level)
+        walks.append(_Walk(thresholds, weights, trust[tested], right[tested], target_accuracy))
 
     # What finished groups leave passes to the others in equal parts, until nothing moves any more.
     walking = walks
@@ -179,18 +160,16 @@ def certify(
         level += sum(walk.level for walk in finished) / len(walking)
 
 
-class _Plan(NamedTuple):
-    """The thresholds to test, from high to low, and the part of the group's level that each begins with."""
+def _plan(
+    trust: Doubles, right: Bools, n_expected: float, target_accuracy: float, level: float
+) -> tuple[Doubles, Doubles]:
+    """The plan of a group, from its design part alone: thresholds from high to low, and how much of its level each has.
 
-    thresholds: Doubles
-    weights: Doubles
-
-
-def _plan(trust: Doubles, right: Bools, n_expected: float, target_accuracy: float, level: float) -> _Plan:
-    """The plan of a group, from its design part alone."""
+    A threshold begins with that part of the group's level.
+    """
     scores = np.sort(trust[~np.isnan(trust)])
     if not len(scores):
-        return _Plan(np.array([-np.inf]), np.ones(1))  # nothing known: everything or nothing
+        return np.array([-np.inf]), np.ones(1)  # nothing known: everything or nothing
 
     # Candidates: the design's own scores at evenly spaced ranks, and at last no threshold at all.
     ranks = np.linspace(0, len(scores) - 1, min(len(scores), MAX_STEPS)).astype(int)
@@ -215,7 +194,7 @@ def _plan(trust: Doubles, right: Bools, n_expected: float, target_accuracy: floa
     chance = betabinom.cdf(allowed, n, 1 + errors[starts], 1 + (accepted - errors)[starts]) + 1e-3
     weights = np.zeros(len(thresholds))
     weights[starts] = chance / chance.sum()
-    return _Plan(thresholds, weights)
+    return thresholds, weights
 
 
 def _allowed_errors(n: Doubles, target_accuracy: float, level: float) -> Doubles:
@@ -236,10 +215,12 @@ def _accepted_and_errors(trust: Doubles, right: Bools, thresholds: Doubles) -> t
 class _Walk:
     """A group's tests, in the order of its plan."""
 
-    def __init__(self, plan: _Plan, trust: Doubles, right: Bools, target_accuracy: float) -> None:
-        self.plan = plan
+    def __init__(
+        self, thresholds: Doubles, weights: Doubles, trust: Doubles, right: Bools, target_accuracy: float
+    ) -> None:
+        self.thresholds, self.weights = thresholds, weights
         self.n_tested = len(trust)
-        self.accepted, errors = _accepted_and_errors(trust, right, plan.thresholds)
+        self.accepted, errors = _accepted_and_errors(trust, right, thresholds)
         self.correct = self.accepted - errors
         self.p_values = binom.cdf(errors, self.accepted, 1 - target_accuracy)
         self.last_passed = -1
@@ -248,7 +229,7 @@ class _Walk:
     def reaches_the_end(self, level: float) -> bool:
         """Walk with this level for the whole group; says whether everything is accepted."""
         carried = 0.0
-        for step, (weight, p_value) in enumerate(zip(self.plan.weights, self.p_values, strict=True)):
+        for step, (weight, p_value) in enumerate(zip(self.weights, self.p_values, strict=True)):
             own = weight * level + carried
             passed = own > 0 and p_value <= own
             carried = own if passed else 0.0
@@ -260,10 +241,5 @@ class _Walk:
         at = self.last_passed
         if at < 0:
             return Certificate(np.inf, self.n_tested, 0, 0, 0.0)
-        return Certificate(
-            float(self.plan.thresholds[at]),
-            self.n_tested,
-            int(self.accepted[at]),
-            int(self.correct[at]),
-            float(self.level),
-        )
+        accepted, correct = int(self.accepted[at]), int(self.correct[at])
+        return Certificate(float(self.thresholds[at]), self.n_tested, accepted, correct, float(self.level))

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from math import ceil
-from numbers import Real
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_array, check_random_state, get_tags, indexable
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
@@ -38,7 +39,7 @@ from multiform.triage._certify import Certificate, certify, samples_needed
 from multiform.triage._judged import Judged, cut_metadata, fit_and_judge, judge
 from multiform.triage._report import TriageReport
 
-# What a model file holds of a fitted model; the second where the estimator has them.
+# What a model file holds of a fitted model.
 FITTED = (
     "classes_",
     "estimator_",
@@ -52,19 +53,17 @@ FITTED = (
 
 
 class TargetNotReachedWarning(UserWarning):
-    """The calibration data could not prove the target accuracy, so answers that might be right are
-    deferred."""
+    """The calibration data could not prove the target accuracy, so answers that might be right are deferred."""
 
 
 class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Accept the answers of a classifier that meet a target accuracy, and defer the rest.
 
-    With probability ``confidence`` over the draw of the calibration samples, the accuracy of the accepted
-    answers on future samples is at least ``target_accuracy``. This holds for every classifier, every trust
-    score, every distribution and every number of samples, provided that calibration and future samples come
-    independently from the same source and that the classifier has not been trained on the calibration
-    samples. If the target cannot be proved, more is deferred, in the end everything; the promise is never
-    weakened.
+    With probability ``confidence`` over the draw of the calibration samples, the accuracy of the accepted answers on
+    future samples is at least ``target_accuracy``. This holds for every classifier, every trust score, every
+    distribution and every number of samples, provided that calibration and future samples come independently from the
+    same source and that the classifier has not been trained on the calibration samples. If the target cannot be proved,
+    more is deferred, in the end everything; the promise is never weakened.
 
     The threshold is found by Learn then Test with fallback testing [1]_ and exact binomial tests;
     see the user guide, ``docs/triage.md``.
@@ -151,6 +150,20 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "estimator": "no_validation",  # fit asks whether it is a classifier
+        "target_accuracy": [Interval(Real, 0, 1, closed="neither")],
+        "confidence": [Interval(Real, 0, 1, closed="neither")],
+        "per_class": ["boolean"],
+        "fallback": "no_validation",
+        "cv": ["cv_object"],
+        "calibration_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "score_method": [StrOptions({"auto", "loyalty_score", "predict_proba", "decision_function"}), callable],
+        "defer_label": "no_validation",
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
     def __init__(
         self,
         estimator: Any,
@@ -178,6 +191,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     def fit(
         self, X: Any, y: ArrayLike, *, X_cal: Any = None, y_cal: ArrayLike | None = None, **fit_params: Any
     ) -> TriageClassifier:
@@ -205,7 +219,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self._check_parameters(X_cal, y_cal)
         X, y = _check_samples(self, X, y)
         params = self._route(fit_params)
-        rng = check_random_state(self.random_state)
+        rng, guarantee = check_random_state(self.random_state), "exact"
 
         if X_cal is not None:
             X_cal, y_cal = _check_samples(self, X_cal, y_cal)
@@ -223,13 +237,16 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             )
         else:
             estimator, judged = self._cross_fit(X, y, params)
-        self._check_labels(estimator, judged)
+            guarantee = "approximate"
+        true, predicted, trust = judged
+        self._check_labels(estimator, true)
 
         classes = np.asarray(estimator.classes_)
+        right = predicted == true
         certificates = certify(
-            judged.trust,
-            judged.predicted == judged.true,
-            positions(judged.predicted, classes) if self.per_class else np.zeros(len(judged.true), int),
+            trust,
+            right,
+            positions(predicted, classes) if self.per_class else np.zeros(len(true), int),
             len(classes) if self.per_class else 1,
             target_accuracy=self.target_accuracy,
             confidence=self.confidence,
@@ -246,14 +263,14 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self.certificates_ = certificates
         self.thresholds_ = np.full(len(estimator.classes_), [c.threshold for c in certificates])
         self.attained_ = any(c.attained for c in certificates)
-        self.guarantee_ = "approximate" if self._cross_fits(X_cal) else "exact"
-        self.n_calibration_ = len(judged.true)
-        for name in ("n_features_in_", "feature_names_in_"):
+        self.guarantee_ = guarantee
+        self.n_calibration_ = len(true)
+        for name in FEATURES:
             if hasattr(estimator, name):
                 setattr(self, name, getattr(estimator, name))
             elif hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
-        self._warn_if_not_reached(judged)
+        self._warn_if_not_reached(right)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -429,17 +446,12 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         splitter = check_cv(self.cv, y, classifier=True)
         folds = list(splitter.split(X, y, **params["splitter"]))
         self._check_enough(sum(len(test) for _, test in folds), len(y))
-        judged: Iterable[Judged] = Parallel(n_jobs=self.n_jobs)(
+        parts: list[Judged] = Parallel(n_jobs=self.n_jobs)(
             delayed(fit_and_judge)(clone(self.estimator), X, y, train, test, self.score_method, params["estimator"])
             for train, test in folds
         )
-        parts = list(judged)
-        pooled = Judged(
-            np.concatenate([part.true for part in parts]),
-            np.concatenate([part.predicted for part in parts]),
-            np.concatenate([part.trust for part in parts]),
-        )
-        return clone(self.estimator).fit(X, y, **params["estimator"]), pooled
+        true, predicted, trust = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return clone(self.estimator).fit(X, y, **params["estimator"]), (true, predicted, trust)
 
     def _hold_out(self, n_samples: int, rng: Any) -> tuple[Indices, Indices]:
         n_held_out = ceil(self.calibration_fraction * n_samples)
@@ -465,21 +477,11 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             routed["splitter"] = dict(asked.splitter.split)
         return routed
 
-    def _cross_fits(self, X_cal: Any) -> bool:
-        return self.cv is not None and X_cal is None and not isinstance(self.estimator, FrozenEstimator)
-
     def _all_have(self, method: str) -> bool:
         members = [self.estimator_, self.fallback_] if hasattr(self, "estimator_") else [self.estimator, self.fallback]
         return all(hasattr(member, method) for member in members if member is not None)
 
     def _check_parameters(self, X_cal: Any, y_cal: Any) -> None:
-        for name in ("target_accuracy", "confidence", "calibration_fraction"):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool) or not 0 < float(value) < 1:
-                raise ValueError(
-                    f"The parameter {name!r} of TriageClassifier must be a number between 0 and 1, both "
-                    f"excluded; got {value!r}."
-                )
         for name in ("estimator", "fallback"):
             member = getattr(self, name)
             optional = name == "fallback" and member is None
@@ -490,7 +492,6 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 "TriageClassifier.fit takes the calibration samples 'X_cal' and their labels 'y_cal' "
                 f"together; got only {'y_cal' if X_cal is None else 'X_cal'!r}. Give both, or neither."
             )
-
         if X_cal is not None and self.cv is not None:
             raise ValueError(
                 "TriageClassifier calibrates either on 'X_cal' or by cross-fitting with 'cv', not both; got "
@@ -509,16 +510,16 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 "confidence."
             )
 
-    def _check_labels(self, estimator: Any, judged: Judged) -> None:
+    def _check_labels(self, estimator: Any, true: Array) -> None:
         """A class that the model never saw is an error of the model; labels of another kind are a mistake."""
-        if (positions(judged.true, estimator.classes_) < 0).all():
+        if (positions(true, estimator.classes_) < 0).all():
             raise ValueError(
                 "None of the calibration labels given to TriageClassifier is a class of its estimator: the "
-                f"labels are {np.unique(judged.true)[:5].tolist()}, the classes "
+                f"labels are {np.unique(true)[:5].tolist()}, the classes "
                 f"{estimator.classes_[:5].tolist()}. Encode both alike."
             )
 
-    def _warn_if_not_reached(self, judged: Judged) -> None:
+    def _warn_if_not_reached(self, right: Bools) -> None:
         missed = [k for k, c in enumerate(self.certificates_) if not c.attained]
         if not missed:
             return
@@ -533,14 +534,13 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 f"target_accuracy={self.target_accuracy} was not reached for {len(names)} of "
                 f"{len(self.certificates_)} predicted classes ({shown}), so all answers of these are deferred"
             )
-        accuracy = float(np.mean(judged.predicted == judged.true))
         warnings.warn(
-            f"TriageClassifier: {what}. The estimator has an accuracy of {accuracy:.4f} on the "
-            f"{len(judged.true)} calibration samples; a proof takes at least {needed} accepted samples"
+            f"TriageClassifier: {what}. The estimator has an accuracy of {right.mean():.4f} on the "
+            f"{len(right)} calibration samples; a proof takes at least {needed} accepted samples"
             f"{' of a class' if self.per_class else ''} without an error. Use more calibration samples, a "
             "better estimator, a lower target or a lower confidence.",
             TargetNotReachedWarning,
-            stacklevel=3,
+            stacklevel=4,  # the caller of fit, which scikit-learn has wrapped
         )
 
     # -------------------------------------------------------------------------------------------- model files

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,13 @@ from sklearn.utils.validation import _num_samples
 from multiform._typing import Array, Doubles, Indices
 from multiform.metrics import ScoreMethod, trust_score
 
-
-@dataclass(frozen=True)
-class Judged:
-    """Calibration samples as the tests need them: what they are, what they were called, and how surely."""
-
-    true: Array
-    predicted: Array
-    trust: Doubles
+# Calibration samples as the tests need them: what they are, what they were called, and how surely.
+Judged = tuple[Array, Array, Doubles]
 
 
 def judge(estimator: Any, X: Any, y: Array, score_method: ScoreMethod) -> Judged:
     """A fitted classifier's answers to labelled samples."""
-    return Judged(y, np.asarray(estimator.predict(X)), trust_score(estimator, X, score_method))
+    return y, np.asarray(estimator.predict(X)), trust_score(estimator, X, score_method)
 
 
 def fit_and_judge(
@@ -43,7 +36,7 @@ def fit_and_judge(
 
 
 def cut_metadata(params: Mapping[str, Any], index: Indices, n_samples: int) -> dict[str, Any]:
-    """Metadata for the samples at ``index``: what has one entry a sample is cut, the rest passes as it is."""
+    """Metadata for the samples at ``index``: what has one entry per sample is cut, the rest passes as it is."""
 
     def per_sample(value: Any) -> bool:
         return hasattr(value, "__len__") and not isinstance(value, str) and _num_samples(value) == n_samples

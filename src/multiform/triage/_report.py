@@ -15,8 +15,7 @@ class TriageReport:
     Attributes
     ----------
     rows : dict
-        By who answered, ``"estimator"`` and ``"fallback"`` or ``"nobody"``: ``count``, ``share``,
-        ``accuracy``.
+        By who answered, ``"estimator"`` and ``"fallback"`` or ``"nobody"``: ``count``, ``share``, ``accuracy``.
     accuracy : float
         Of all answers that were given, by the estimator or the fallback; NaN if there were none.
     target_accuracy, confidence : float

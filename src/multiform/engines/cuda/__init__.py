@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiform.engines.base import TrainingState
-from multiform.engines.cuda.adam import CudaAdamState
+from multiform.engines.cuda.adam import CudaAdamState, CudaSmallAdamState, fits_in_a_block
 from multiform.engines.cuda.cpm import CudaCpmState
-from multiform.engines.cuda.device import cuda_is_there, open_device, small_wanted
-from multiform.engines.cuda.small_adam import CudaSmallAdamState, fits_in_a_block
+from multiform.engines.cuda.device import cuda_is_there, open_device
 from multiform.engines.cuda.states import freeing
 from multiform.engines.cuda.storage import DeviceRows, place
 from multiform.engines.cuda.values import device_values
 from multiform.runtime import on_gpu
 from multiform.separators import Rows, Separators
-from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
+from multiform.solvers import CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
 
 __all__ = ["CudaEngine", "cuda_is_there"]
 
@@ -30,28 +29,26 @@ class CudaEngine:
     ----------
     device : str or Device
         "cuda", "cuda:1", ..., or a device that is open already.
+    small : bool
+        Whether small members may be trained by one thread block each.
+    **settings : clusters, precision, memory
+        Of a device that is named here: whether CPM may use thread-block clusters where the GPU has them (True), the
+        accuracy of products ("float32", or "tf32"), and how many bytes CuPy may hold (None: all that is free).
     """
 
-    def __init__(self, device: Any = "cuda") -> None:
-        self._device = open_device(device)
+    def __init__(self, device: Any = "cuda", *, small: bool = True, **settings: Any) -> None:
+        self._device, self._small = open_device(device, **settings), small
         self._placed: tuple[Rows, DeviceRows] | None = None
 
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
     ) -> TrainingState:
-        with freeing(self.release):  # frees the frames below this one
-            return self._begin(problem, batch, solver, moments)
-
-    def _begin(
-        self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None
-    ) -> TrainingState:
-        rows = self._place(problem.rows)
-        if isinstance(solver, CpmSolver):
-            return CudaCpmState(solver, problem, batch, rows, self.release)
-        assert isinstance(solver, AdamSolver)
-        small = fits_in_a_block(solver, problem, batch, rows) and small_wanted()
-        state = CudaSmallAdamState if small else CudaAdamState
-        return state(solver, problem, batch, rows, self.release, moments)
+        with freeing(self.release):  # it frees the frames below this one, which therefore holds no rows
+            if isinstance(solver, CpmSolver):
+                return CudaCpmState(solver, problem, batch, self._place(problem.rows), self.release)
+            small = self._small and fits_in_a_block(solver, problem, batch, self._place(problem.rows))
+            state = CudaSmallAdamState if small else CudaAdamState
+            return state(solver, problem, batch, self._place(problem.rows), self.release, moments)
 
     def values(self, rows: Rows, separators: Separators) -> Any:
         with freeing(self.release):

@@ -1,25 +1,91 @@
-"""Adam on the device: three kernels a step, a graph of steps, the passes' orders drawn there too."""
+"""Adam on the device, in two ways.
+
+Three kernels per step, a graph of steps, the passes' orders drawn on the device too; or, for small problems in bulk,
+one thread block per member and a whole fit in one launch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from multiform.engines.cuda.device import Program, Staging
 from multiform.engines.cuda.sources import source_number
-from multiform.engines.cuda.states import DeviceAdamState
+from multiform.engines.cuda.states import DeviceState
+from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import FORWARD_THREADS, forward_shared
-
-__all__ = ["CudaAdamState"]
+from multiform.solvers import AdamSolver, ModelBatch, Moments, TrainingProblem
 
 STEPS_OF_GRAPH = 16
 COLUMNS_TILE = source_number("adam.cu", "kUpdateThreads")  # a column for each thread of an update
-SLOPES_THREADS = 256
+THREADS = 256  # of a block of slopes, and of a small member's
+PASSES_OF_LAUNCH = 100  # Ctrl-C is heard between launches
+MOST_OPERATIONS = 4e6  # of a small member's step; above it the steps fill the device better one kernel at a time
 
 
-class CudaAdamState(DeviceAdamState):
+class _AdamState(DeviceState):
+    """What the two ways to make Adam's steps have in common: its moments and settings."""
+
+    def __init__(
+        self,
+        solver: AdamSolver,
+        problem: TrainingProblem,
+        batch: ModelBatch,
+        rows: DeviceRows,
+        forget: Callable[[], None],
+        moments: Sequence[Moments] | None,
+    ) -> None:
+        super().__init__(problem, batch, rows, forget)
+        self._solver = solver
+        self._capacity = min(solver.batch_size, self._members.n_samples)
+        weights_and_moments = 3 * 4 * int(np.prod(self._members.shape))
+        self._require_room(weights_and_moments + self._work_bytes(), "lower n_components or batch_size")
+        device, members = self._device, self._members
+        if moments is None:
+            first, second = (device.zeros(members.shape, np.float32) for _ in range(2))
+            steps = np.zeros(members.n_members, dtype=np.int64)
+        else:
+            first = device.upload(members.stacked([part[0] for part in moments]))
+            second = device.upload(members.stacked([part[1] for part in moments]))
+            steps = np.array([part[2] for part in moments], dtype=np.int64)
+        rate = np.array([solver.rate(width) for width in members.features], dtype=np.float32)
+        self._fields |= asdict(solver) | {
+            "weights": device.upload(members.start(problem, batch)),
+            "first": first,
+            "second": second,
+            "steps": device.upload(steps),
+            "drawn": device.zeros((members.n_members,), np.uint64),
+            "active": device.upload(np.ones((members.n_members, members.n_samples), dtype=np.uint8)),
+            "capacity": self._capacity,
+            "learning_rate": device.upload(rate),
+        }
+        self._prepare()
+
+    @abstractmethod
+    def _work_bytes(self) -> int:
+        """What `_prepare` allocates, about."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """The rest of the fields, and the program that is given them."""
+
+    @property
+    def moments(self) -> list[Moments]:
+        """Of every member, to go on from."""
+        first, second = (
+            self._members.unstacked(self._device.download(self._fields[name])) for name in ("first", "second")
+        )
+        return [(a, b, int(count)) for a, b, count in zip(first, second, self._steps_made(), strict=True)]
+
+    def _steps_made(self) -> Any:
+        return self._device.download(self._fields["steps"])
+
+
+class CudaAdamState(_AdamState):
     """A batch on its way by Adam; see `TrainingState`."""
 
     def _work_bytes(self) -> int:
@@ -99,7 +165,7 @@ class CudaAdamState(DeviceAdamState):
             shared = forward_shared(program.piece)
             program("adam_forward", arguments, step, grid=rows_grid, threads=FORWARD_THREADS, shared=shared)
             slopes_shared = 32 * 12 + 4 * members.n_classes
-            program("adam_slopes", arguments, step, grid=slopes_grid, threads=SLOPES_THREADS, shared=slopes_shared)
+            program("adam_slopes", arguments, step, grid=slopes_grid, threads=THREADS, shared=slopes_shared)
             program("adam_update", arguments, step, grid=columns_grid, threads=COLUMNS_TILE, shared=32 * 8)
         program("adam_tick", arguments, STEPS_OF_GRAPH, grid=(1, 1, 1), threads=1)
 
@@ -121,3 +187,58 @@ class CudaAdamState(DeviceAdamState):
                     rows.gather(order[member, begin[member] : end[member]], host[member])
 
             self._launch_steps(arguments[staging.put(fill)])
+
+
+def _shared_bytes(solver: AdamSolver, n: int, m: int, q: int, n_features: int) -> int:
+    """What small_adam.cu keeps in shared memory for one member."""
+    stride, outputs, rows = (n_features + 1) | 1, m * q, min(solver.batch_size, n)
+    floats = n * stride + 3 * outputs * stride + rows * (outputs + 2 * m + 1) + -(-n // solver.batch_size) + m
+    return 32 * 8 + 8 * n + 4 * floats + 4 * (32 + 2 * n + rows) + n
+
+
+def fits_in_a_block(solver: AdamSolver, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> bool:
+    """Whether members are small enough to be trained by one thread block each."""
+    widest = problem.n_features if batch.columns is None else max(map(len, batch.columns))
+    n, m, q = len(problem.target), problem.n_classes, batch.n_components
+    operations = min(solver.batch_size, n) * m * q * (widest + 1)
+    needed = _shared_bytes(solver, n, m, q, widest)
+    return not rows.streamed and needed <= rows.device.shared_bytes and operations <= MOST_OPERATIONS
+
+
+class CudaSmallAdamState(_AdamState):
+    """A batch of small members on its way by Adam; see `TrainingState`."""
+
+    side_by_side = False
+
+    def _work_bytes(self) -> int:
+        return self._members.n_members * (self._members.n_samples + 16 * self._solver.n_passes + 40)
+
+    def _prepare(self) -> None:
+        device, members, solver = self._device, self._members, self._solver
+        B, m, q, _ = members.shape
+        self._program = Program(device, "small_adam.cu", "Small", self._rows.stored_bytes, q)
+        self._shared = _shared_bytes(solver, members.n_samples, m, q, members.n_features)
+        self._fields |= {
+            "sums": device.zeros((B, solver.n_passes, 2), np.float64),
+            "visits": device.zeros((B,), np.int64),
+        }
+        self._arguments = self._program.arguments(self._fields)
+
+    @property
+    def losses(self) -> list[list[float]]:
+        """Mean loss of each pass, per member."""
+        sums = self._device.download(self._fields["sums"])[:, : self.passes]
+        means = sums[:, :, 0] / np.where(sums[:, :, 1] > 0, sums[:, :, 1], 1)
+        return [list(map(float, member)) for member in means]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Samples visited so far, over all members."""
+        return {"visits": int(self._device.download(self._fields["visits"]).sum())}
+
+    def _make_passes(self, until: int) -> None:
+        end = min(until, self.passes + PASSES_OF_LAUNCH)
+        grid = (self._members.n_members, 1, 1)
+        self._program("small_adam", self._arguments, self.passes, end, grid=grid, threads=THREADS, shared=self._shared)
+        self._device.wait()
+        self.passes = end

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from multiform._typing import Floats
-from multiform.engines.cuda.device import Device, Program, Staging, clusters_wanted
+from multiform._typing import Array, Floats, Ints
+from multiform.engines.cuda.device import Device, Program, Staging
 from multiform.engines.cuda.sources import source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import launch_squares, launch_values
 from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
-
-__all__ = ["CudaCpmState", "Geometry"]
 
 LOOK = 16_384  # samples whose member functions are looked at together
 BLOCKS_OF_CLUSTER = source_number("cpm_row.cu", "kBlocksOfCluster")
@@ -28,52 +25,29 @@ REGISTERS_OF_THREAD = {4: 104, 8: 128}
 SHAPES = [(slots, threads) for slots in (4, 8) for threads in (64, 128, 192, 256, 320, 384, 448, 512)]
 
 
-@dataclass(frozen=True)
-class Geometry:
-    """How the samples of separators spread over threads and blocks.
+def spread(sets: Array, lanes: Array, device: Device) -> tuple[int, int, Ints]:
+    """How the samples of separators, so many `lanes` of each, spread over threads and blocks.
 
-    Parameters
-    ----------
-    slots : int
-        Samples in a thread's registers; 0: they stand in memory, however many they are.
-    threads : int
-        Of a block.
-    blocks : array of shape (n_blocks, 3)
-        Of each block: which separator it has (-1: none), its rank in that separator's group, blocks of the group.
-    clustered : bool
-        Whether groups lie within clusters of BLOCKS_OF_CLUSTER blocks; otherwise every group is one block.
+    The slots of a thread, samples in its registers (0: they stand in memory, however many they are); the threads of a
+    block; and of each block, in three columns, which separator it has (-1: none), its rank in that separator's group,
+    and how many blocks the group has. Groups lie within clusters of BLOCKS_OF_CLUSTER blocks; where there are no
+    clusters, every group is one block. Of all shapes it is the one with the least estimated time per coordinate.
+
+    >>> class Large:
+    ...     has_clusters, processors = True, 132
+    >>> slots, threads, blocks = spread(np.arange(3), np.array([9_000, 500, 1_700]), Large())
+    >>> slots * threads * 8 >= 9_000, len(blocks) % 8
+    (True, 0)
     """
-
-    slots: int
-    threads: int
-    blocks: npt.NDArray[np.int32]
-    clustered: bool
-
-    @classmethod
-    def of(cls, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], device: Device) -> Geometry:
-        """The shape with the least estimated time a coordinate, for sets of so many samples.
-
-        >>> class Large:
-        ...     capability, processors = 90, 132
-        >>> shape = Geometry.of(np.arange(3), np.array([9_000, 500, 1_700]), Large())
-        >>> shape.clustered, shape.slots * shape.threads * 8 >= 9_000, len(shape.blocks) % 8
-        (True, True, 0)
-        """
-        clustered = device.capability >= 90 and clusters_wanted()
-        most = BLOCKS_OF_CLUSTER if clustered else 1
-        fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
-        if not fitting:
-            return cls(0, SHAPES[-1][1], _packed(sets, np.full(len(sets), most), clustered), clustered)
-        slots, threads = min(fitting, key=lambda shape: _cycles(shape, lanes, device.processors))
-        return cls(slots, threads, _packed(sets, -(-lanes // (slots * threads)), clustered), clustered)
-
-    def shared(self, stored_bytes: int, exact: bool) -> int:
-        sums = 2 * (self.threads // 32 + BLOCKS_OF_CLUSTER) * 4 * (8 if exact else 4)
-        ring = AHEAD * self.threads * max(1, self.slots) * stored_bytes
-        return 16 + sums + 32 * 8 + 36 * COORDINATES + ring
+    most = BLOCKS_OF_CLUSTER if device.has_clusters else 1
+    fitting = [(slots, threads) for slots, threads in SHAPES if lanes.max() <= slots * threads * most]
+    if not fitting:
+        return 0, SHAPES[-1][1], _packed(sets, np.full(len(sets), most), device.has_clusters)
+    slots, threads = min(fitting, key=lambda shape: _cycles(shape, lanes, device.processors))
+    return slots, threads, _packed(sets, -(-lanes // (slots * threads)), device.has_clusters)
 
 
-def _cycles(shape: tuple[int, int], lanes: npt.NDArray[np.int64], processors: int) -> float:
+def _cycles(shape: tuple[int, int], lanes: Array, processors: int) -> float:
     """Of a coordinate: waves of blocks, each a wait for the sums, a thread's samples, and what the warps issue."""
     slots, threads = shape
     n_blocks = int((-(-lanes // (slots * threads))).sum())
@@ -83,7 +57,7 @@ def _cycles(shape: tuple[int, int], lanes: npt.NDArray[np.int64], processors: in
     return waves * (600 + 25 * slots + (120 + 20 * slots) * warps / 4)
 
 
-def _packed(sets: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], clustered: bool) -> npt.NDArray[np.int32]:
+def _packed(sets: Array, sizes: Array, clustered: bool) -> Ints:
     """Groups of blocks side by side, none across the border of a cluster: largest first, where there is room."""
     if not clustered:
         return np.stack([sets, np.zeros(len(sets)), np.ones(len(sets))], axis=1).astype(np.int32)
@@ -227,7 +201,7 @@ class CudaCpmState(DeviceState):
         sets("cpm_sets", arguments, grid=(m, 1, B), threads=threads, shared=32 * 4)
 
     def _evaluate(
-        self, order: str, count: str, first: int, left: npt.NDArray[np.int64], n: int, ready: Any, residual: Any = None
+        self, order: str, count: str, first: int, left: Array, n: int, ready: Any, residual: Any = None
     ) -> None:
         """f, or else R, of the samples at positions first, ..., first + n - 1 of an order; `left`: those there are."""
         members, program, there = self._members, self._values, self._fields[order]
@@ -247,9 +221,7 @@ class CudaCpmState(DeviceState):
         if residual is None:
             launch_values(program, arguments, most, members.n_classes, members.n_members)
 
-    def _gathered(
-        self, order: npt.NDArray[np.int32] | None, first: int, left: npt.NDArray[np.int64], n: int
-    ) -> Any | None:
+    def _gathered(self, order: Ints | None, first: int, left: Array, n: int) -> Any | None:
         """Rows of a streamed X, each member's own: shape (B, n, pitch); None where X is all there."""
         if order is None:
             return None
@@ -266,7 +238,7 @@ class CudaCpmState(DeviceState):
 
     # ----------------------------------------------------------------------------------------------- the moves
 
-    def _move_rows(self, n_set: npt.NDArray[np.int64]) -> None:
+    def _move_rows(self, n_set: Array) -> None:
         device, members, rows = self._device, self._members, self._rows
         B, m = members.n_members, members.n_classes
         n_kept = device.download(self._fields["n_kept"]).astype(np.int64)
@@ -294,22 +266,23 @@ class CudaCpmState(DeviceState):
             sets = np.arange(k, B * m, m)
             self._move_sets(sets, lanes[sets], laid_out)
 
-    def _move_sets(self, sets: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], laid_out: dict[str, Any]) -> None:
+    def _move_sets(self, sets: Array, lanes: Array, laid_out: dict[str, Any]) -> None:
         """Every row of these separators, one after the other; those that no sample judges stay as they are."""
         device, stored, solver = self._device, self._rows.stored_bytes, self._solver
         sets, lanes = sets[lanes > 0], lanes[lanes > 0]
         if len(sets) == 0:
             return
-        geometry = Geometry.of(sets, lanes, device)
-        in_memory = geometry.slots == 0
-        blocks = [device.upload(np.ascontiguousarray(column)) for column in geometry.blocks.T]
-        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=geometry.slots, FROZEN=int(solver.frozen_own))
+        slots, threads, blocks = spread(sets, lanes, device)
+        columns = [device.upload(np.ascontiguousarray(column)) for column in blocks.T]
+        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=slots, FROZEN=int(solver.frozen_own))
         fields: dict[str, Any] = self._fields | laid_out
-        fields |= {"memory": device.empty((self._n_lanes, 6), np.float32) if in_memory else None}
-        fields |= dict(zip(("block_set", "block_rank", "block_group"), blocks, strict=True))
+        fields |= {"memory": device.empty((self._n_lanes, 6), np.float32) if slots == 0 else None}
+        fields |= dict(zip(("block_set", "block_rank", "block_group"), columns, strict=True))
         arguments = program.arguments(fields)
-        kernel = f"cpm_row_in_clusters_of_{BLOCKS_OF_CLUSTER}" if geometry.clustered else "cpm_row"
-        grid, shared = (len(geometry.blocks), 1, 1), geometry.shared(stored, exact=not solver.frozen_own)
+        kernel = f"cpm_row_in_clusters_of_{BLOCKS_OF_CLUSTER}" if device.has_clusters else "cpm_row"
+        sums = 2 * (threads // 32 + BLOCKS_OF_CLUSTER) * 4 * (4 if solver.frozen_own else 8)
+        ring = AHEAD * threads * max(1, slots) * stored
+        grid, shared = (len(blocks), 1, 1), 16 + sums + 32 * 8 + 36 * COORDINATES + ring
         for r in range(self._members.n_components):
             alone, flip = (0, r % 2) if solver.synchronous else (1, 0)
-            program(kernel, arguments, r, alone, flip, grid=grid, threads=geometry.threads, shared=shared)
+            program(kernel, arguments, r, alone, flip, grid=grid, threads=threads, shared=shared)

@@ -3,99 +3,25 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from multiform._typing import Array
 from multiform.engines.cuda.sources import argument_layout, source_text
 
-__all__ = [
-    "CudaDevice",
-    "Device",
-    "Program",
-    "Staging",
-    "cuda_is_there",
-    "cupy_module",
-    "open_device",
-    "small_wanted",
-]
-
-Array = npt.NDArray[Any]
 Grid = tuple[int, int, int]
 
-BUDGET = "MULTIFORM_GPU_MEMORY"
-PRECISION = "MULTIFORM_GPU_PRECISION"
-CLUSTERS = "MULTIFORM_GPU_CLUSTERS"
-SMALL = "MULTIFORM_GPU_SMALL"
 PART_BYTES = 256 * 2**20  # of X, where it is brought to the device in parts
 MEMORY_SHARE = 0.9  # of what is free; the driver and the compiler's own modules want the rest
-
-
-class Staging(Protocol):
-    """Two buffers on the device that take turns: one is filled while earlier work reads the other."""
-
-    arrays: list[Any]
-
-    def put(self, fill: Callable[[Array], None]) -> int:
-        """Have the host memory of the next buffer filled and copied; work launched from now on finds it there."""
-
-
-class Device(Protocol):
-    """A stream of work on one GPU. Arrays on it are opaque; they are freed when nobody holds them."""
-
-    capability: int  # 90 is 9.0
-    processors: int
-    shared_bytes: int  # of one block, at most
-
-    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any: ...
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any: ...
-    def upload(self, array: Array) -> Any: ...
-    def download(self, array: Any) -> Array: ...
-
-    def padded(self, X: Any, pitch: int) -> Any:
-        """X, of the host or of the device, in rows of `pitch` values, zeros behind."""
-
-    def write(self, array: Any, rows: Array) -> None:
-        """Copy into the front of an array."""
-
-    def staging(self, shape: tuple[int, ...], dtype: Any) -> Staging: ...
-
-    def pointer(self, array: Any) -> int: ...
-    def compiled(self, source: str, defines: Mapping[str, int]) -> Any: ...
-
-    def launch(
-        self, compiled: Any, kernel: str, grid: Grid, threads: int, arguments: list[Any], shared: int
-    ) -> None: ...
-
-    def graph(self, work: Callable[[], None]) -> Callable[[], None]:
-        """The launches that `work` makes, as one that can be repeated."""
-
-    def free_bytes(self) -> int:
-        """What may still be allocated: of the budget of the environment, else of what the GPU has free."""
-
-    def wait(self) -> None:
-        """Until all that was launched is done."""
-
-    def release(self) -> None:
-        """Give memory that nobody holds back to the GPU."""
 
 
 class Program:
     """One of our sources, compiled for one storage and tiling; its kernels take a structure by the fields' names.
 
-    Parameters
-    ----------
-    device : Device
-    source, structure : str
-        The file, and the structure in it that its kernels take.
-    stored_bytes : {1, 2, 4}
-    n_components : int
-    **defines : int
-        What else the source is compiled for.
+    `structure` is the one in the file `source` that its kernels take; `defines` is what else it is compiled for.
     """
 
     def __init__(
@@ -104,7 +30,7 @@ class Program:
         self.piece = 8 * min(4, -(-n_components // 8))
         self.pieces = -(-n_components // self.piece)
         self._device, self._structure, self._layout = device, structure, argument_layout(source, structure)
-        defines |= {"STORED": stored_bytes, "TILES": self.piece // 8, "SPLIT": int(split_products())}
+        defines |= {"STORED": stored_bytes, "TILES": self.piece // 8, "SPLIT": int(device.precision == "float32")}
         self._compiled = device.compiled(source, defines)
 
     def arguments(self, fields: Mapping[str, Any], **more: Any) -> Array:
@@ -129,41 +55,6 @@ class Program:
         self._device.launch(self._compiled, kernel, grid, threads, values, shared)
 
 
-def split_products() -> bool:
-    """Whether products have float32's accuracy: the environment variable ``MULTIFORM_GPU_PRECISION``."""
-    name = os.environ.get(PRECISION, "float32")
-    if name not in ("float32", "tf32"):
-        raise ValueError(f"{PRECISION} must be float32 or tf32; got {name!r}.")
-    return name == "float32"
-
-
-def clusters_wanted() -> bool:
-    """Whether CPM may use thread-block clusters where the GPU has them: ``MULTIFORM_GPU_CLUSTERS``, 1 or 0."""
-    return _switch(CLUSTERS)
-
-
-def small_wanted() -> bool:
-    """Whether small members may be trained by one thread block each: ``MULTIFORM_GPU_SMALL``, 1 or 0."""
-    return _switch(SMALL)
-
-
-def _switch(variable: str) -> bool:
-    name = os.environ.get(variable, "1")
-    if name not in ("0", "1"):
-        raise ValueError(f"{variable} must be 0 or 1; got {name!r}.")
-    return name == "1"
-
-
-def memory_budget() -> int | None:
-    """Bytes of GPU memory that may be used, from ``MULTIFORM_GPU_MEMORY``; None: all that is free."""
-    text = os.environ.get(BUDGET)
-    if text is None:
-        return None
-    if not text.isdigit() or int(text) == 0:
-        raise ValueError(f"{BUDGET} must be a positive number of bytes; got {text!r}.")
-    return int(text)
-
-
 def cupy_module() -> Any:
     try:
         import cupy
@@ -186,9 +77,11 @@ def cuda_is_there() -> bool:
         return False
 
 
-def open_device(device: Any) -> Device:
-    """The device by its name, "cuda" or "cuda:1"; one that is open already is handed back."""
+def open_device(device: Any, **settings: Any) -> Device:
+    """The device by its name, "cuda" or "cuda:1", with these settings; one that is open already is handed back."""
     if not isinstance(device, str):
+        if settings:
+            raise TypeError(f"A device that is open already has its settings; got {', '.join(settings)} beside it.")
         opened: Device = device
         return opened
     cupy = cupy_module()
@@ -201,31 +94,44 @@ def open_device(device: Any) -> Device:
         ) from error
     if number >= count:
         raise RuntimeError(f"device={device!r} needs GPU number {number}, and there are {count}; use device='cpu'.")
-    return CudaDevice(number)
+    return Device(number, **settings)
 
 
-class CudaDevice:
+class Device:
     """A GPU through CuPy, with a stream of its own: work of two threads does not mix.
+
+    Arrays on it are opaque; they are freed when nobody holds them.
 
     Parameters
     ----------
     number : int
+    clusters : bool
+        Whether CPM may use thread-block clusters where the GPU has them.
+    precision : {"float32", "tf32"}
+        The accuracy of products.
+    memory : int or None
+        Bytes that CuPy may hold; None: all that is free.
     """
 
-    def __init__(self, number: int = 0) -> None:
+    def __init__(
+        self, number: int = 0, *, clusters: bool = True, precision: str = "float32", memory: int | None = None
+    ) -> None:
+        if precision not in ("float32", "tf32"):
+            raise ValueError(f"precision must be float32 or tf32; got {precision!r}.")
         self.cupy = cupy_module()
-        self._number = number
+        self._number, self.precision, self._memory = number, precision, memory
         with self.cupy.cuda.Device(number) as device:
             properties = self.cupy.cuda.runtime.getDeviceProperties(number)
-            self.capability = int(device.compute_capability)
+            self.capability = int(device.compute_capability)  # 90 is 9.0
             self.processors = int(properties["multiProcessorCount"])
-            self.shared_bytes = int(properties["sharedMemPerBlockOptin"])
+            self.shared_bytes = int(properties["sharedMemPerBlockOptin"])  # of one block, at most
             self.stream = self.cupy.cuda.Stream(non_blocking=True)
         if self.capability < 80:
             raise RuntimeError(
                 f"device='cuda' needs a GPU of compute capability 8.0 or more; GPU {number} has "
                 f"{self.capability / 10}; use device='cpu'."
             )
+        self.has_clusters = clusters and self.capability >= 90
         self._kernels: dict[tuple[Any, str, int], Any] = {}
 
     @contextmanager
@@ -257,6 +163,7 @@ class CudaDevice:
             return host
 
     def padded(self, X: Any, pitch: int) -> Any:
+        """X, of the host or of the device, in rows of `pitch` values, zeros behind."""
         with self.cupy.cuda.Device(self._number):  # X of the device may still be in the making, on the caller's stream
             self.stream.wait_event(self.cupy.cuda.get_current_stream().record())
         n, p = X.shape
@@ -268,11 +175,12 @@ class CudaDevice:
             return rows
 
     def write(self, array: Any, rows: Array) -> None:
+        """Copy into the front of an array."""
         with self.current():
             array.reshape(-1)[: rows.size].set(rows.reshape(-1))
 
-    def staging(self, shape: tuple[int, ...], dtype: Any) -> _CudaStaging:
-        return _CudaStaging(self, shape, np.dtype(dtype))
+    def staging(self, shape: tuple[int, ...], dtype: Any) -> Staging:
+        return Staging(self, shape, np.dtype(dtype))
 
     def pointer(self, array: Any) -> int:
         return int(array.data.ptr)
@@ -291,6 +199,7 @@ class CudaDevice:
             self._kernels[key](grid, (threads,), tuple(arguments), shared_mem=shared)
 
     def graph(self, work: Callable[[], None]) -> Callable[[], None]:
+        """The launches that `work` makes, as one that can be repeated."""
         with self.current():
             self.stream.begin_capture()
             try:
@@ -304,39 +213,33 @@ class CudaDevice:
 
         return replay
 
-    def seconds(self, work: Callable[[], object]) -> float:
-        """How long the device takes for some work, by its own events."""
-        cupy = self.cupy
-        with self.current():
-            begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-            begin.record(self.stream)
-            work()
-            end.record(self.stream)
-            end.synchronize()
-            return float(cupy.cuda.get_elapsed_time(begin, end)) / 1e3
-
     def free_bytes(self) -> int:
-        budget = memory_budget()
+        """What may still be allocated: of the budget, else of what the GPU has free."""
         with self.current():
             pool = self.cupy.get_default_memory_pool()
-            if budget is not None:
-                return max(0, budget - int(pool.used_bytes()))
+            if self._memory is not None:
+                return max(0, self._memory - int(pool.used_bytes()))
             return int(MEMORY_SHARE * (self.cupy.cuda.runtime.memGetInfo()[0] + pool.free_bytes()))
 
     def wait(self) -> None:
+        """Until all that was launched is done."""
         with self.current():
             self.stream.synchronize()
 
     def release(self) -> None:
+        """Give memory that nobody holds back to the GPU."""
         self.wait()
         with self.current():
             self.cupy.get_default_memory_pool().free_all_blocks()
 
 
-class _CudaStaging:
-    """Pinned memory of the host, two buffers of the device, and a stream for the copies."""
+class Staging:
+    """Two buffers on the device that take turns: one is filled while earlier work reads the other.
 
-    def __init__(self, device: CudaDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    Pinned memory of the host, and a stream for the copies.
+    """
+
+    def __init__(self, device: Device, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         cupy = device.cupy
         self._device = device
         self.arrays = [device.empty(shape, dtype) for _ in range(2)]
@@ -349,6 +252,7 @@ class _CudaStaging:
         self._marks: list[Any] = []
 
     def put(self, fill: Callable[[Array], None]) -> int:
+        """Have the host memory of the next buffer filled and copied; work launched from now on finds it there."""
         turn = len(self._marks)
         at = turn % 2
         with self._device.current():

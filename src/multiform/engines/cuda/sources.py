@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["argument_layout", "source_number", "source_text"]
-
 _INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
 _FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?) (\w+);", re.MULTILINE)
 _TYPES = {"int64": np.int64, "float": np.float32}

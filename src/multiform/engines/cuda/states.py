@@ -1,23 +1,25 @@
-"""What all states on the device share: weights read back once a pass, losses, passes against a clock, memory let go."""
+"""The members of a batch on the device, side by side as the kernels read them, and what all states there share.
+
+That is: weights read back once per pass, losses, passes against a clock, memory let go.
+"""
 
 from __future__ import annotations
 
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from multiform._typing import Floats
-from multiform.engines.cuda.members import DeviceMembers
 from multiform.engines.cuda.storage import DeviceRows
-from multiform.solvers import AdamSolver, ModelBatch, Moments, TrainingProblem
+from multiform.runtime import effective_threads
+from multiform.solvers import ModelBatch, TrainingProblem
 
-__all__ = ["DeviceAdamState", "DeviceState", "freeing"]
+MOST_SEPARATORS = 65_535  # a launch has no more blocks along its second and third side
 
 
 @contextmanager
@@ -34,6 +36,77 @@ def freeing(release: Callable[[], None]) -> Iterator[None]:
         raise
 
 
+class DeviceMembers:
+    """What is constant of the members, on the device.
+
+    Weights are stacked as (B, m, q, width): a member's columns, zeros up to the widest member's, then the offset in
+    column `n_features`, then zeros up to whole tiles.
+    """
+
+    def __init__(self, problem: TrainingProblem, batch: ModelBatch, rows: DeviceRows) -> None:
+        device, p, weight = rows.device, problem.n_features, batch.sample_weight
+        self.n_members, self.n_classes, self.n_components = len(batch), problem.n_classes, batch.n_components
+        self.n_samples = len(problem.target)
+        self.features = [p] * len(batch) if batch.columns is None else [len(selected) for selected in batch.columns]
+        self.n_features = max(self.features)
+        self.width = -(-(self.n_features + 1) // 32) * 32
+        columns = None
+        if batch.columns is not None:
+            columns = np.full((self.n_members, self.width), p + 1, dtype=np.int32)  # the column of zeros
+            for member, selected in enumerate(batch.columns):
+                columns[member, : len(selected)] = selected
+            columns[:, self.n_features] = p
+        # What every solver's structure holds.
+        self.fields: dict[str, Any] = rows.fields() | {
+            "columns": None if columns is None else device.upload(columns),
+            "n_classes": self.n_classes,
+            "n_components": self.n_components,
+            "n_features": self.n_features,
+            "width": self.width,
+            "n_samples": self.n_samples,
+            "selected": device.upload(np.array(self.features, dtype=np.int32)),
+            "target": device.upload(problem.target),
+            "sample_weight": None if weight is None else device.upload(np.ascontiguousarray(weight, dtype=np.float32)),
+            "weight_stride": 0 if weight is None or weight.ndim == 1 else self.n_samples,
+            "class_weight": device.upload(np.ascontiguousarray(batch.class_weight, dtype=np.float32)),
+            "noise": device.upload(batch.noise.astype(np.float32) ** 2),
+            "seed": device.upload(batch.seed.astype(np.uint64)),
+        }
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Of the stacked weights."""
+        return self.n_members, self.n_classes, self.n_components, self.width
+
+    def stacked(self, parts: list[Floats]) -> Floats:
+        """Arrays of shape (m, q, p_b + 1) in the layout of the device."""
+        return stacked_weights(parts, self.n_features, self.width)
+
+    def start(self, problem: TrainingProblem, batch: ModelBatch) -> Floats:
+        """`ModelBatch.starts`, stacked."""
+        distinct, which = batch.distinct_starts(problem, effective_threads(None))
+        stacked = self.stacked(distinct)
+        return stacked if len(distinct) == len(which) else stacked[which]
+
+    def unstacked(self, whole: Floats) -> list[Floats]:
+        """The inverse of `stacked`."""
+        if min(self.features) == self.n_features:
+            return list(np.ascontiguousarray(whole[..., : self.n_features + 1]))
+        return [
+            np.concatenate([part[:, :, :width], part[:, :, self.n_features, None]], axis=2)
+            for part, width in zip(whole, self.features, strict=True)
+        ]
+
+
+def stacked_weights(parts: list[Floats], n_features: int, width: int) -> Floats:
+    """Weights of shape (m, q, p_b + 1) as (B, m, q, width), the offset in column `n_features`."""
+    whole = np.zeros((len(parts), *parts[0].shape[:2], width), dtype=np.float32)
+    for member, part in enumerate(parts):
+        whole[member, :, :, : part.shape[2] - 1] = part[:, :, :-1]
+        whole[member, :, :, n_features] = part[:, :, -1]
+    return whole
+
+
 class DeviceState(ABC):
     """A batch on its way; see `TrainingState`. Weights stay on the device until asked for.
 
@@ -47,7 +120,7 @@ class DeviceState(ABC):
     ) -> None:
         self._forget, self._rows, self._device = forget, rows, rows.device  # forget: the engine lets go of X
         self._members = DeviceMembers(problem, batch, rows)
-        self._fields: dict[str, Any] = self._members.fields(rows) | {"alpha": batch.alpha}
+        self._fields: dict[str, Any] = self._members.fields | {"alpha": batch.alpha}
         self._losses: list[list[float]] = [[] for _ in range(len(batch))]
         self._read: tuple[int, list[Floats]] | None = None
         self.passes = 0
@@ -55,8 +128,11 @@ class DeviceState(ABC):
     def _require_room(self, needed: int, remedy: str) -> None:
         """Before the large arrays are allocated."""
         members, free = self._members, self._device.free_bytes()
-        if self.side_by_side:
-            members.require_few()
+        if self.side_by_side and members.n_members * members.n_classes > MOST_SEPARATORS:
+            raise ValueError(
+                f"device='cuda' trains at most {MOST_SEPARATORS} separators at a time; got {members.n_members} members "
+                f"of {members.n_classes} classes: train them in several batches."
+            )
         if needed > free:
             raise MemoryError(
                 f"{members.n_members} models of {members.n_classes} x {members.n_components} x {members.width} "
@@ -103,67 +179,3 @@ class DeviceState(ABC):
             forget()
             vars(self).clear()
         device.release()
-
-
-class DeviceAdamState(DeviceState):
-    """What the two ways to make Adam's steps have in common: its moments and settings."""
-
-    def __init__(
-        self,
-        solver: AdamSolver,
-        problem: TrainingProblem,
-        batch: ModelBatch,
-        rows: DeviceRows,
-        forget: Callable[[], None],
-        moments: Sequence[Moments] | None,
-    ) -> None:
-        super().__init__(problem, batch, rows, forget)
-        self._solver = solver
-        self._capacity = min(solver.batch_size, self._members.n_samples)
-        weights_and_moments = 3 * 4 * int(np.prod(self._members.shape))
-        self._require_room(weights_and_moments + self._work_bytes(), "lower n_components or batch_size")
-        self._start(problem, batch, moments)
-        self._prepare()
-
-    @abstractmethod
-    def _work_bytes(self) -> int:
-        """What `_prepare` allocates, about."""
-
-    @abstractmethod
-    def _prepare(self) -> None:
-        """The rest of the fields, and the program that is given them."""
-
-    def _start(self, problem: TrainingProblem, batch: ModelBatch, moments: Sequence[Moments] | None) -> None:
-        """Weights, moments, which samples have an active pair, and the settings, to the device."""
-        device, members = self._device, self._members
-        B, n = members.n_members, members.n_samples
-        weights = device.upload(members.start(problem, batch))
-        if moments is None:
-            first, second = (device.zeros(members.shape, np.float32) for _ in range(2))
-            steps = np.zeros(B, dtype=np.int64)
-        else:
-            first = device.upload(members.stacked([part[0] for part in moments]))
-            second = device.upload(members.stacked([part[1] for part in moments]))
-            steps = np.array([part[2] for part in moments], dtype=np.int64)
-        rate = np.array([self._solver.rate(width) for width in members.features], dtype=np.float32)
-        self._fields |= asdict(self._solver) | {
-            "weights": weights,
-            "first": first,
-            "second": second,
-            "steps": device.upload(steps),
-            "drawn": device.zeros((B,), np.uint64),
-            "active": device.upload(np.ones((B, n), dtype=np.uint8)),
-            "capacity": self._capacity,
-            "learning_rate": device.upload(rate),
-        }
-
-    @property
-    def moments(self) -> list[Moments]:
-        """Of every member, to go on from."""
-        first, second = (
-            self._members.unstacked(self._device.download(self._fields[name])) for name in ("first", "second")
-        )
-        return [(a, b, int(count)) for a, b, count in zip(first, second, self._steps_made(), strict=True)]
-
-    def _steps_made(self) -> Any:
-        return self._device.download(self._fields["steps"])

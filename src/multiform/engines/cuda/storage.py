@@ -6,17 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
-from multiform.engines.cuda.device import PART_BYTES, Device
-from multiform.engines.cuda.sources import argument_layout
+from multiform._typing import Array
+from multiform.engines.cuda.device import PART_BYTES, Device, Program
 from multiform.runtime import on_gpu
 from multiform.separators import Rows
-
-__all__ = ["DeviceRows", "place"]
-
-Array = npt.NDArray[Any]
 
 ROOM_FOR_X = 0.6  # of the free memory; the rest is for the members
 
@@ -25,22 +20,13 @@ ROOM_FOR_X = 0.6  # of the free memory; the rest is for the members
 class DeviceRows:
     """X as the kernels read it: ``(stored - center) * unit``, with a column of -1 and one of 0 behind the features.
 
-    Parameters
-    ----------
-    device : Device
-    host : array or CSR matrix, or None
-        Where the rows come from when X is streamed; None: `values` holds all of them.
-    values : array on the device of shape (n, pitch)
-        One row when X is streamed.
-    stored_bytes : {1, 2, 4}
-    pitch, n_rows, n_features : int
-    center, unit : arrays on the device of shape (pitch,)
+    `center` and `unit` are on the device, of shape (pitch,).
     """
 
     device: Device
-    host: Any
-    values: Any
-    stored_bytes: int
+    host: Any  # where the rows come from when X is streamed; None: `values` holds all of them
+    values: Any  # on the device, of shape (n, pitch); one row when X is streamed
+    stored_bytes: int  # of a number: 1, 2 or 4
     pitch: int
     n_rows: int
     n_features: int
@@ -55,7 +41,7 @@ class DeviceRows:
         """How the kernels' structures name X and its scaling."""
         return {"rows": self.values, "pitch": self.pitch, "center": self.center, "unit": self.unit}
 
-    def gather(self, samples: npt.NDArray[Any], out: Array) -> None:
+    def gather(self, samples: Array, out: Array) -> None:
         """Rows of the host's X, dense and padded, into `out` of shape (at least len(samples), pitch)."""
         rows = self.host[samples]
         out[: len(samples), : self.n_features] = rows.toarray() if scipy.sparse.issparse(rows) else rows
@@ -100,10 +86,9 @@ def place(rows: Rows, device: Device) -> DeviceRows:
 def _as_half(values: Any, device: Device) -> Any | None:
     """The same numbers in half precision, where that is exact."""
     narrow, inexact = device.empty(values.shape, np.uint16), device.zeros((1,), np.int64)
-    layout = argument_layout("storage.cu", "Narrowing").copy()
-    layout["wide"], layout["narrow"] = device.pointer(values), device.pointer(narrow)
-    layout["length"], layout["inexact"] = int(np.prod(values.shape)), device.pointer(inexact)
-    compiled = device.compiled("storage.cu", {"STORED": 2, "TILES": 1, "SPLIT": 1})
-    blocks = max(1, min(8 * device.processors, int(layout["length"][0]) // 256))
-    device.launch(compiled, "to_half", (blocks, 1, 1), 256, [layout], 0)
+    length = int(np.prod(values.shape))
+    program = Program(device, "storage.cu", "Narrowing", 2, 1)
+    arguments = program.arguments({"wide": values, "narrow": narrow, "length": length, "inexact": inexact})
+    blocks = max(1, min(8 * device.processors, length // 256))
+    program("to_half", arguments, grid=(blocks, 1, 1), threads=256)
     return None if device.download(inexact)[0] else narrow

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import traceback
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from multiform.engines.cuda.device import Program
-from multiform.engines.cuda.members import stacked_weights
+from multiform.engines.cuda.states import stacked_weights
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.separators import Separators
-
-__all__ = ["FORWARD_THREADS", "device_values", "forward_shared", "launch_squares", "launch_values"]
 
 FORWARD_THREADS = 256
 WORK_BYTES = 2**30  # of one part's squares and rows
@@ -40,15 +37,6 @@ def launch_values(program: Program, arguments: Any, n: int, m: int, n_members: i
 
 def device_values(rows: DeviceRows, separators: Separators) -> Any:
     """``||A_k x - b_k||^2`` of every row: an array on the device of shape (n, n_members * m)."""
-    try:
-        return _values(rows, separators)
-    except BaseException as error:  # a traceback that somebody keeps must not keep X on the device
-        traceback.clear_frames(error.__traceback__)
-        del rows
-        raise
-
-
-def _values(rows: DeviceRows, separators: Separators) -> Any:
     device, weights, columns = rows.device, separators.coefficients, separators.columns
     m, q, n_features = weights.shape[0], weights.shape[1], weights.shape[2] - 1
     width = -(-(n_features + 1) // 32) * 32

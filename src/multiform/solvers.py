@@ -1,14 +1,13 @@
-"""What every solver is given: one matrix with its labels, and how the members of a batch differ. All of it is constant.
+"""What is to be trained (a problem, a batch of members) and how (settings of Adam and CPM); `engines` do it.
 
-X is never copied per member. An engine turns a problem, a batch and a solver's settings into a `TrainingState`.
+All of these are constant values: plain settings and arrays. X is never copied per member.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,118 @@ from multiform._typing import Floats, Indices, Ints
 from multiform.runtime import single_threaded_blas
 from multiform.separators import Rows
 
-__all__ = ["ModelBatch", "Solver", "TrainingProblem"]
+__all__ = ["AdamSolver", "CpmSolver", "ModelBatch", "Moments", "Solver", "TrainingProblem"]
+
+MOST_FOR_MEANS = 2048
+
+# Adam's running means of the gradient and of its square, and how many steps they have seen.
+Moments = tuple[Floats, Floats, int]
+
+
+@dataclass(frozen=True)
+class AdamSolver:
+    """Minibatch Adam (Kingma and Ba 2015) on the ratio loss (Chang 2021), with a cosine schedule.
+
+    It visits mostly the samples that still have an active pair.
+
+    Parameters
+    ----------
+    n_passes : int
+        The length of the schedule.
+    batch_size : int
+    learning_rate : float
+        Of the first step, relative to the size of the initial weights, 1 / sqrt(p).
+    beta1, beta2, epsilon : float
+        Adam's own.
+    revisit : float in [0, 1]
+        A sample without an active pair (every ``f_y / f_j`` at most alpha) has no gradient. It is visited in a pass
+        only with this chance, to see whether that is still so; 1 visits every sample in every pass.
+    final_rate : float in [0, 1]
+        The learning rate at the end of the schedule, as a share of the first; 1 keeps it constant.
+    """
+
+    n_passes: int
+    batch_size: int = 256
+    learning_rate: float = 0.07
+    beta1: float = 0.8
+    beta2: float = 0.99
+    epsilon: float = 1e-8
+    revisit: float = 0.2
+    final_rate: float = 0.0
+
+    def rate(self, n_features: int) -> float:
+        return self.learning_rate / float(np.sqrt(n_features))
+
+
+@dataclass(frozen=True)
+class CpmSolver:
+    """The coordinate perturbation method of the paper (2.3), literal or row-synchronous.
+
+    One coordinate at a time, at most two nearby points, one each way; move if the loss falls, else stay.
+
+    The paper leaves the size of a perturbation open. Here every coordinate has its own: it grows by `grow` after a move
+    and shrinks by `shrink` when neither point was lower; the direction of the last move is tried first.
+
+    The other settings are the departures from the literal algorithm; `literal` turns all of them off.
+
+    Parameters
+    ----------
+    n_passes : int
+        Sweeps over all coordinates.
+    step : float
+        The first perturbation, relative to the size of the initial weights, 1 / sqrt(p).
+    grow, shrink : float
+    smallest, largest : float
+        Limits of a perturbation, in the same unit.
+    synchronous : bool
+        Row r of every class moves against the other separators frozen, then the new f are exchanged, then the next row
+        follows. This is what runs in parallel. Otherwise one class after the other.
+    frozen_own : bool
+        For the length of a row, which terms of an own-class sample are active stays frozen, so that its m - 1 terms are
+        one multiplication; so does the slope of the loss by the noise energy.
+    slack : float in [0, 1]
+        A pair with ``f_y / f_j <= slack * alpha`` sits out the sweep; 0 keeps all.
+    revisit : float in [0, 1]
+        Chance that a sample without an active pair is looked at when a sweep begins; 1 looks at all.
+    max_entries : int
+        A sweep uses a fresh random part of the samples, at most so many (sample, class) entries a class; 0 uses all.
+    ramp : int
+        The first sweeps use 1/ramp, 2/ramp, ... of `max_entries`; 1 uses all of them at once.
+    """
+
+    n_passes: int
+    step: float = 0.5
+    grow: float = 1.3
+    shrink: float = 0.5
+    smallest: float = 1e-6
+    largest: float = 0.7
+    synchronous: bool = True
+    frozen_own: bool = True
+    slack: float = 1.0
+    revisit: float = 0.3
+    max_entries: int = 4096
+    ramp: int = 4
+
+    def literal(self) -> CpmSolver:
+        """The paper's algorithm to the letter."""
+        return replace(self, synchronous=False, frozen_own=False, slack=0.0, revisit=1.0, max_entries=0, ramp=1)
+
+    def initial_steps(self, coefficients: Floats) -> Floats:
+        """Perturbations in proportion to the initial size of A; those of b are larger by sqrt(p), as b is."""
+        steps = np.full_like(coefficients, self.step / np.sqrt(coefficients.shape[2] - 1))
+        steps[:, :, -1] = self.step
+        return steps
+
+    def limits(self, n_features: int) -> dict[str, float]:
+        unit = 1 / float(np.sqrt(n_features))
+        return {
+            "smallest": self.smallest * unit,
+            "largest": self.largest * unit,
+            "largest_offset": self.largest,
+        }
+
+
+Solver = AdamSolver | CpmSolver
 
 
 @dataclass(frozen=True)
@@ -144,9 +254,6 @@ class ModelBatch:
         return coefficients
 
 
-MOST_FOR_MEANS = 2048
-
-
 def class_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Floats:
     """Weighted class means in scaled units, from about MOST_FOR_MEANS samples (a start needs no more).
 
@@ -173,10 +280,3 @@ def samples_for_means(problem: TrainingProblem, weight: Floats | None, random: n
         rank = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
         samples = np.sort(by_class[rank < max(8, MOST_FOR_MEANS // problem.n_classes)])
     return samples
-
-
-class Solver(Protocol):
-    """Settings that say how separators are found; an engine does it."""
-
-    @property
-    def n_passes(self) -> int: ...

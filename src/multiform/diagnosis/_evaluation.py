@@ -23,8 +23,6 @@ from multiform.columns import columns_of
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
 
-__all__ = ["Evaluation", "EvaluationRow", "nested_evaluation"]
-
 
 @dataclass(frozen=True)
 class EvaluationRow:

@@ -21,8 +21,6 @@ from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._search import Sets, Words, pack
 from multiform.diagnosis._trust import calibrated, fit_sharpness, fit_trust, regret
 
-__all__ = ["NOBODY_STOPS", "RULES", "Judge", "Opinion", "suffices"]
-
 Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
 NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence

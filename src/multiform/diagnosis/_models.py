@@ -29,8 +29,6 @@ from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver
 from multiform.training import Member, Trainer
 
-__all__ = ["EvidenceModels", "evidence_estimator"]
-
 MOST_SAMPLE_WEIGHTS = 20_000_000  # numbers that the sample weights of one batch may hold
 ALTERED_SET_PASSES = 0.5  # of an altered model, as a share of the nominal's: it starts from the nominal
 LEAST_UPDATES = 80  # of a model

@@ -19,8 +19,6 @@ from multiform.diagnosis._tariff import Tariff
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
 
-__all__ = ["Acquisitions", "FlowStep", "Plan", "flow_steps", "flow_text", "follow"]
-
 
 @dataclass(frozen=True)
 class Plan:

@@ -26,8 +26,6 @@ from multiform.diagnosis._state import planner_state, read_planner_state
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
 from multiform.inputs import content_folds
 
-__all__ = ["DiagnosisPlanner", "ThetaNotReachedWarning"]
-
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit

@@ -35,8 +35,6 @@ from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._search import SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["LADDERS", "FrontierPoint", "Planning", "chosen_level", "considered"]
-
 LEAST_PART = 12  # patients that may get an order of their own
 LEAST_PART_SHARE, PART_BEAM = 0.05, 4  # of all patients, and the width of its search, where a search costs models
 STANDARD_ERRORS = 1.0  # by which it must be cheaper

@@ -39,8 +39,6 @@ import numpy.typing as npt
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._tariff import Tariff
 
-__all__ = ["SearchProof", "beam_order", "exact_order", "pack", "popcount", "remaining_price", "unpack"]
-
 Sets = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Stopped = Callable[[Sets], Words]  # who stops on each of these sets: shape (n_sets, n_words)

@@ -19,8 +19,6 @@ from multiform.diagnosis._judge import suffices
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
 
-__all__ = ["DiagnosisSession", "NextEvidence"]
-
 SESSION_FORMAT = 1
 
 

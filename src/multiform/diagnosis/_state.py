@@ -33,8 +33,6 @@ from multiform.state import (
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
 
-__all__ = ["planner_state", "read_planner_state"]
-
 FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_once_")
 SAME = ("classes_", "n_features_in_", "feature_names_in_", *FIGURES, "remaining_costs_", "traffic_")
 RECORDS = ("tariff_", "encoding_", "plan_", "certificate_", "frontier_", "judge_")

@@ -22,8 +22,6 @@ import numpy as np
 
 from multiform._typing import Array, Doubles
 
-__all__ = ["Tariff", "read_costs", "tariff_and_features"]
-
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
 
 

@@ -29,8 +29,6 @@ from scipy.special import softmax
 
 from multiform._typing import Array, Doubles, Floats, Indices, Ints
 
-__all__ = ["calibrated", "expected_regret", "fit_correction", "fit_sharpness", "fit_trust", "regret"]
-
 PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
 SUREST = 12.0  # the largest log odds

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from multiform.loyalty._types import level_names
 
-__all__ = ["Alterations"]
-
 
 @dataclass(frozen=True)
 class Alterations:

@@ -36,8 +36,6 @@ from multiform.state import (
     require_names,
 )
 
-__all__ = ["Assessment", "LoyaltyClassifier"]
-
 TABLES = ("loyalty_table_", "training_table_")
 # What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
 FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")

@@ -17,8 +17,6 @@ from multiform.loyalty._types import loyalty_levels
 from multiform.prediction import separators_of
 from multiform.separators import Separators
 
-__all__ = ["Committee", "Verdict", "answers_of"]
-
 LEAST_CHANCE = 1e-6  # a classifier that rules a class out has seen too little to be that sure
 ROWS_AT_ONCE = 16_384
 

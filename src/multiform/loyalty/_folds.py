@@ -12,8 +12,6 @@ from sklearn.model_selection import check_cv
 from multiform._typing import Array, Bools, Indices
 from multiform.inputs import content_folds
 
-__all__ = ["Split", "balanced_splits", "given_splits", "refuse_bare_folds"]
-
 Split = tuple[Indices, Indices]  # the rows that train, the rows that are judged
 
 FEW_FOLDS_FROM = 20_000  # samples

@@ -25,8 +25,6 @@ from multiform.separators import Separators
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.training import Member, Trained, Trainer
 
-__all__ = ["quadratic_committees"]
-
 # Chosen on a validation part of Fashion-MNIST's training data (docs/loyalty.md).
 ALTERED_PASSES = 1 / 3  # passes of an altered model, of the nominal's
 ALTERED_RATE = 0.5  # learning rate of an altered model, of the nominal's

@@ -13,8 +13,6 @@ from multiform._typing import Array, Bools, Doubles
 from multiform.loyalty._committee import Verdict
 from multiform.state import require, require_array, require_names
 
-__all__ = ["ChanceOfBeingRight"]
-
 MOST_GAPS = 9
 
 

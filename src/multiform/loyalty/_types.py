@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["level_names", "loyalty_levels"]
-
 
 def loyalty_levels(beta_claims: NDArray[Any], gamma_claims: NDArray[Any]) -> NDArray[np.intp]:
     """The loyalty type of each sample, 0 the surest.

@@ -16,8 +16,6 @@ from multiform.inputs import class_weights_of
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
 
-__all__ = ["refuse_weightless", "weighted_committees"]
-
 
 def refuse_weightless(estimator: Any, has_sample_weight: bool) -> None:
     """A sentence for a classifier that cannot be altered."""

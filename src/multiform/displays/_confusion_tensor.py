@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.multiclass import unique_labels
 
-from multiform.displays._style import pyplot
+from multiform.displays.style import pyplot
 from multiform.metrics import LOYALTY_LEVELS, confusion_tensor, layer_scores
 
 

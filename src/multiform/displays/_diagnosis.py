@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from multiform.displays._style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
 
 if TYPE_CHECKING:
     from multiform.diagnosis import DiagnosisPlanner, Evaluation, FlowStep

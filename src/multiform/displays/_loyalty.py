@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from multiform.displays._style import BLUE, ORANGE, pyplot
+from multiform.displays.style import BLUE, ORANGE, pyplot
 from multiform.metrics import LoyaltyTable, loyalty_table
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from multiform.displays._style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
 from multiform.metrics import ScoreMethod, aurc, risk_coverage_curve, trust_score
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multiform.displays import ConfusionTensorDisplay, LoyaltyDisplay, RiskCoverageDisplay
-from multiform.displays._style import BLUE, GREY, ORANGE
+from multiform.displays.style import BLUE, GREY, ORANGE
 from multiform.metrics import confusion_tensor
 from multiform.reporting._answers import Answers
 from multiform.reporting._scores import ModelScores

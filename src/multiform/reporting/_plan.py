@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiform.displays import CostAccuracyDisplay, PlanDisplay
-from multiform.displays._style import BLUE
+from multiform.displays.style import BLUE
 from multiform.reporting._pictures import WIDE, Picture, drawn, named, plain
 
 __all__ = ["PlanSection", "plan_section"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -14,59 +13,30 @@ from sklearn.pipeline import Pipeline
 
 from multiform.reporting._answers import layers
 
-__all__ = ["Provenance", "provenance"]
-
 PACKAGES = ("multiform", "numpy", "scipy", "scikit-learn", "matplotlib")
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """What somebody needs to make the report again.
-
-    Attributes
-    ----------
-    day : str
-    command : str or None
-    seed : str
-    models : list of (class name, {parameter: value})
-        The model and what it is wrapped around; only parameters that are not the default.
-    versions : list of (package, version)
-    machine : str
-    """
-
-    day: str
-    command: str | None
-    seed: str
-    models: list[tuple[str, dict[str, str]]]
-    versions: list[tuple[str, str]]
-    machine: str
-
-
-def provenance(model: Any, X: Any, command: str | Sequence[str] | None) -> Provenance:
-    """Look at the model and at this machine."""
+def provenance(model: Any, X: Any, command: str | Sequence[str] | None) -> dict[str, Any]:
+    """What somebody needs to make the report again: of the model, only parameters that are not the default."""
     parts = [part for part, _ in layers(model, X)]
-    settings = [(type(part).__name__, _changed(part)) for part in parts]
     seeds = [part.random_state for part in parts if getattr(part, "random_state", None) is not None]
-    return Provenance(
-        datetime.now(UTC).strftime("%Y-%m-%d"),
-        command if command is None or isinstance(command, str) else " ".join(command),
-        str(seeds[0]) if seeds else "none was set",
-        settings,
-        [("Python", platform.python_version()), *_versions()],
-        f"{platform.system()} {platform.machine()}",
-    )
+    return {
+        "day": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "command": command if command is None or isinstance(command, str) else " ".join(command),
+        "seed": str(seeds[0]) if seeds else "none was set",
+        "models": [(type(part).__name__, _changed(part)) for part in parts],
+        "versions": [("Python", platform.python_version()), *((package, _version(package)) for package in PACKAGES)],
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
 
 
-def _versions() -> list[tuple[str, str]]:
-    found = []
-    for package in PACKAGES:
-        try:
-            found.append((package, version(package)))
-        except PackageNotFoundError:  # running from a source folder
-            from multiform import __version__
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # running from a source folder
+        from multiform import __version__
 
-            found.append((package, __version__))
-    return found
+        return __version__
 
 
 def _changed(part: Any) -> dict[str, str]:

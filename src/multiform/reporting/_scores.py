@@ -2,42 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.stats import binomtest
 from sklearn.metrics import f1_score
 
+from multiform._typing import Array
 from multiform.metrics import aurc
 
-__all__ = ["Interval", "ModelScores", "difference", "proportion", "scores"]
-
-Array = npt.NDArray[Any]
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """A figure, and the 95 % interval around it."""
 
     value: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class ModelScores:
-    """One row of the table of results."""
-
-    name: str
-    accuracy: Interval
-    balanced_accuracy: float
-    macro_f1: float
-    log_loss: float | None
-    aurc: float | None
-    is_model: bool
 
 
 def proportion(n_right: int, n: int) -> Interval:
@@ -59,26 +41,21 @@ def difference(right: Array, other: Array) -> Interval:
 
 def scores(
     name: str, truth: Array, labels: Array, chances: Array | None, classes: Array, trust: Array | None, is_model: bool
-) -> ModelScores:
-    """All figures of one model on labelled samples; labels are whole numbers."""
+) -> dict[str, Any]:
+    """One row of the table of results; labels are whole numbers."""
     right = labels == truth
-    present = np.unique(truth)
-    recalls = [float(right[truth == label].mean()) for label in present]
-    macro = f1_score(truth, labels, average="macro", zero_division=0.0)
-    return ModelScores(
-        name,
-        proportion(int(right.sum()), len(truth)),
-        float(np.mean(recalls)),
-        float(macro),
-        _log_loss(truth, chances, classes),
-        None if trust is None or np.isnan(trust).any() else aurc(truth, labels, trust),
-        is_model,
-    )
-
-
-def _log_loss(truth: Array, chances: Array | None, classes: Array) -> float | None:
-    """The mean of minus the logarithm of the true class's chance; no chance is below 1e-6."""
-    if chances is None or not np.isin(truth, classes).all():
-        return None
-    own = chances[np.arange(len(truth)), np.searchsorted(classes, truth)]
-    return float(-np.log(np.maximum(own, 1e-6)).mean())
+    recalls = [right[truth == label].mean() for label in np.unique(truth)]
+    log_loss = None
+    if chances is not None and np.isin(truth, classes).all():
+        # The mean of minus the logarithm of the true class's chance; no chance is below 1e-6.
+        own = chances[np.arange(len(truth)), np.searchsorted(classes, truth)]
+        log_loss = float(-np.log(np.maximum(own, 1e-6)).mean())
+    return {
+        "name": name,
+        "accuracy": proportion(int(right.sum()), len(truth)),
+        "balanced_accuracy": float(np.mean(recalls)),
+        "macro_f1": float(f1_score(truth, labels, average="macro", zero_division=0.0)),
+        "log_loss": log_loss,
+        "aurc": None if trust is None or np.isnan(trust).any() else aurc(truth, labels, trust),
+        "is_model": is_model,
+    }

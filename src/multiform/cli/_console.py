@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any
 
 import click
 
 from multiform.files import plain
-
-__all__ = ["Console", "Progress", "one_line", "speaks", "text_table"]
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Progress:
@@ -38,17 +36,9 @@ class Progress:
 
 
 class Console:
-    """One command's voice.
+    """One command's voice: `as_json` one object on standard output and nothing else anywhere, `quiet` results alone."""
 
-    Parameters
-    ----------
-    as_json : bool
-        One JSON object on standard output, and nothing else anywhere.
-    quiet : bool
-        No notes and no progress.
-    """
-
-    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+    def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
         self._notes: list[str] = []
 
@@ -88,20 +78,27 @@ class Console:
             yield Progress(bar, bar.add_task(words, total=None))
 
 
-def speaks(command: Command) -> Command:
-    """Give a command ``--json`` and ``--quiet``, and a `console` that heeds them."""
+def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a function a command of its name that has ``--json`` and ``--quiet``, and a `console` that heeds them."""
 
-    def with_console(*args: Any, as_json: bool, quiet: bool, **options: Any) -> Any:
-        return command(*args, console=Console(as_json, quiet), **options)
+    def made(function: Callable[..., None]) -> click.Command:
+        @wraps(function)
+        def with_console(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
+            function(*args, console=Console(as_json, quiet), **options)
 
-    with_console.__doc__, with_console.__name__ = command.__doc__, command.__name__
-    with_console.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]
-    for option in (
-        click.option("--quiet", "-q", is_flag=True, help="No notes, no progress."),
-        click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output, for programs."),
-    ):
-        with_console = option(with_console)
-    return with_console  # type: ignore[return-value]
+        epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
+        found = click.command(function.__name__, epilog=epilog)(with_console)
+        for_programs = "One JSON object on standard output, for programs."
+        found.params.append(click.Option(["--json", "as_json"], is_flag=True, help=for_programs))
+        found.params.append(click.Option(["--quiet", "-q"], is_flag=True, help="No notes, no progress."))
+        return found
+
+    return made
+
+
+def this_command() -> str:
+    """What the user has typed, to be kept with what came of it."""
+    return shlex.join(["multiform", *sys.argv[1:]])
 
 
 def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: int = 0) -> str:
@@ -123,6 +120,15 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent:
         ).rstrip()
         for row in rows
     )
+
+
+def columns_table(columns: Sequence[dict[str, Any]], most: int | None = None) -> str:
+    """What each column of a table was taken for."""
+    rows = [["column", "taken as", "becomes", "because"]]
+    rows += [[one["name"], one["role"], str(len(one["becomes"])), one["why"]] for one in columns[:most]]
+    if most is not None and len(columns) > most:
+        rows.append([f"and {len(columns) - most} more", "", "", "`multiform info` lists them"])
+    return text_table(rows, right=[2])
 
 
 def one_line(text: str, most: int = 80) -> str:

@@ -8,34 +8,30 @@ from typing import Any
 
 import click
 
-from multiform.cli._console import Console, speaks, text_table
-from multiform.cli._options import examples
+from multiform.cli._console import Console, command, text_table
+from multiform.cli._files import opened_plan
+from multiform.diagnosis import DiagnosisSession
+from multiform.files import atomic_path
 
 HELP = "Answer each question with a result. Enter: no result; na: it cannot be done; undo: take the last one back."
 
 
-@click.command(
-    "diagnose",
-    epilog=examples(
-        "multiform diagnose plan.mfm",
-        "multiform diagnose plan.mfm --evidence age=54 --evidence sex=1",
-        "multiform diagnose plan.mfm --evidence age=54 --json     # what next? for programs",
-    ),
+@command(
+    "multiform diagnose plan.mfm",
+    "multiform diagnose plan.mfm --evidence age=54 --evidence sex=1",
+    "multiform diagnose plan.mfm --evidence age=54 --json     # what next? for programs",
 )
 @click.argument("plan_path", metavar="PLAN")
 @click.option(
     "--evidence", "-e", multiple=True, metavar="NAME=VALUE", help="A result that is there already; may be repeated."
 )
 @click.option("--session", "session_path", metavar="FILE", help="Keep the case in this file, and go on where it was.")
-@speaks
-def command(plan_path: str, evidence: tuple[str, ...], session_path: str | None, console: Console) -> None:
+def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None, console: Console) -> None:
     """Ask for the evidence of one case, one test at a time, and stop when the plan says that it suffices.
 
     Says after each test what the diagnosis is, how likely and of which loyalty type, and what it has cost. With --json
     nothing is asked: the answer is where the case stands and which test comes next.
     """
-    from multiform.cli._models import opened_plan
-
     planner = opened_plan(plan_path)
     session = _begun(planner, session_path)
     given = _given(evidence)
@@ -66,8 +62,6 @@ def _given(evidence: tuple[str, ...]) -> dict[str, str]:
 
 
 def _begun(planner: Any, path: str | None) -> Any:
-    from multiform.diagnosis import DiagnosisSession
-
     if path is None or not Path(path).exists():
         return planner.start()
     content = Path(path).read_bytes()
@@ -78,8 +72,6 @@ def _begun(planner: Any, path: str | None) -> Any:
 
 
 def _keep(session: Any, path: str | None) -> None:
-    from multiform.files import atomic_path
-
     if path is not None:
         with atomic_path(path) as part:
             part.write_text(session.to_json(), encoding="utf-8")

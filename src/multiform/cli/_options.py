@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable
 from typing import Any
 
 import click
 
 from multiform.tables import FORMATS
-
-__all__ = ["column_options", "examples", "input_files", "input_format", "jobs", "model_file", "names", "seed", "share"]
 
 Decorator = Callable[[Any], Any]
 
@@ -42,8 +41,6 @@ jobs: Decorator = click.option("--jobs", type=int, callback=_threads, help="Thre
 
 def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     """``--drop a,b --drop c`` as a, b, c; a name that holds a comma is given alone, in quotation marks of its own."""
-    import csv
-
     return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
 
 
@@ -61,8 +58,3 @@ def column_options(command: Any) -> Any:
             option, parameter, multiple=True, callback=names, metavar="NAMES", help=f"{what} Separated by commas."
         )(command)
     return command
-
-
-def examples(*lines: str) -> str:
-    """The end of a help text."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,16 +9,17 @@ from typing import Any
 import click
 import numpy as np
 
-from multiform.cli._console import Console, speaks, text_table
-from multiform.cli._options import examples, input_files, input_format, jobs, names, seed
+from multiform.cli._console import Console, command, text_table, this_command
+from multiform.cli._files import check_output
+from multiform.cli._options import input_files, input_format, jobs, names, seed
+from multiform.diagnosis import DiagnosisPlanner, read_costs
+from multiform.files import save
+from multiform.tables import Date, TableError, decide, learn_labels, numbers_or_text, polars, read, sources
 
 
-@click.command(
-    "plan",
-    epilog=examples(
-        "multiform plan patients.csv --target ill --costs costs.csv -o plan.mfm",
-        "multiform plan patients.csv -t ill --costs costs.csv -o plan.mfm --policy adaptive --known age,sex",
-    ),
+@command(
+    "multiform plan patients.csv --target ill --costs costs.csv -o plan.mfm",
+    "multiform plan patients.csv -t ill --costs costs.csv -o plan.mfm --policy adaptive --known age,sex",
 )
 @input_files
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column with the diagnosis.")
@@ -50,24 +49,15 @@ from multiform.cli._options import examples, input_files, input_format, jobs, na
 )
 @click.option("--theta", type=click.FloatRange(0, 1), help="The accuracy to keep; that of full evidence if not given.")
 @click.option(
-    "--tolerance",
-    type=click.FloatRange(0, 1),
-    default=0.005,
-    show_default=True,
-    help="The accuracy that may be lost.",
+    "--tolerance", type=click.FloatRange(0, 1), default=0.005, show_default=True, help="The accuracy that may be lost."
 )
 @click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0),
-    default=60.0,
-    show_default=True,
-    help="Seconds for the exact search.",
+    "--time-limit", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for the exact search."
 )
 @seed
 @jobs
 @input_format
-@speaks
-def command(
+def plan(
     files: tuple[str, ...],
     target: str,
     costs_path: str,
@@ -84,11 +74,6 @@ def command(
     The plan is followed by `multiform diagnose`. The file holds the training rows, in the form that the plan reads
     them: treat it as you treat the data.
     """
-    from multiform.cli._output import check_output
-    from multiform.diagnosis import DiagnosisPlanner, read_costs
-    from multiform.files import save
-    from multiform.tables import TableError, learn_labels, read, sources
-
     found = sources(files, file_format)
     check_output(output, (costs_path, *(source.path for source in found)))
     costs, groups = read_costs(_prices(costs_path), None)
@@ -107,15 +92,13 @@ def command(
             costs, groups=groups or None, known=list(known), n_jobs=jobs, random_state=seed, **settings
         ).fit(_evidence(frame, list(costs)).filter(present), labels)
         progress.stage("writing")
-        save(planner, output, notes={"command": shlex.join(["multiform", *sys.argv[1:]]), "target": target})
+        save(planner, output, notes={"command": this_command(), "target": target})
     data = _figures(planner)
     console.result({"plan": output, **data}, f"{_text(data)}\nwritten to {output}")
 
 
 def _prices(path: str) -> Any:
     """The table of prices; like any table, with whichever separator and decimal mark it has."""
-    from multiform.tables import numbers_or_text, read, sources
-
     frame = read(sources([path], None if Path(path).suffix else "csv"))
     prices = [name for name in ("cost", "cost_in_group") if name in frame.columns]
     return frame.with_columns(numbers_or_text(frame[name]) for name in prices)
@@ -123,8 +106,6 @@ def _prices(path: str) -> Any:
 
 def _evidence(frame: Any, tests: Sequence[str]) -> Any:
     """The tests' columns: numbers where every cell reads as one, else categories."""
-    from multiform.tables import Date, TableError, decide, numbers_or_text, polars
-
     pl = polars()
     columns = []
     for name in tests:
@@ -138,19 +119,10 @@ def _evidence(frame: Any, tests: Sequence[str]) -> Any:
 def _figures(planner: Any) -> dict[str, Any]:
     """The order with its bill, and what is expected of it."""
     prices = planner.tariff_.bill(planner.order_)
-    steps = [
-        {"test": test, "price": price, "paid": paid, "stop_share": share}
-        for test, price, paid, share in zip(
-            planner.order_,
-            prices,
-            np.cumsum(prices).tolist(),
-            _shares(planner),
-            strict=True,
-        )
-    ]
+    bills = zip(planner.order_, prices, np.cumsum(prices).tolist(), _shares(planner), strict=True)
     chosen = next((point for point in planner.frontier_ if point.level == planner.level_), None)
     return {
-        "order": steps,
+        "order": [dict(zip(("test", "price", "paid", "stop_share"), bill, strict=True)) for bill in bills],
         "policy": planner.policy,
         "expected_cost": planner.expected_cost_,
         "panel_cost": planner.panel_cost_,
@@ -179,9 +151,8 @@ def _shares(planner: Any) -> list[float]:
 def _text(data: dict[str, Any]) -> str:
     rows = [["", "test", "price", "paid so far", "of those here, done after it"]]
     for number, step in enumerate(data["order"], start=1):
-        rows.append(
-            [str(number), step["test"], f"{step['price']:.2f}", f"{step['paid']:.2f}", f"{step['stop_share']:.0%}"]
-        )
+        money = f"{step['price']:.2f}", f"{step['paid']:.2f}"
+        rows.append([str(number), step["test"], *money, f"{step['stop_share']:.0%}"])
     share = data["expected_cost"] / data["panel_cost"] if data["panel_cost"] else 0.0
     proven = "proven to be the best order on the estimate" if data["proven_best"] else "found by a beam search"
     lines = [

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from multiform.cli._console import Console, command
-from multiform.cli._options import jobs, seed
+from multiform.cli._shared import Console, command, jobs, seed
 
 
 @command("multiform demo", "multiform demo --output demo-output")
@@ -53,15 +53,7 @@ def demo(output: str | None, console: Console) -> None:
 @click.option("--quick", is_flag=True, help="6,000 training and 2,000 test images only.")
 @seed
 @jobs
-def reproduce(
-    data: str | None,
-    solvers: tuple[str, ...],
-    loyalty_solver: str,
-    quick: bool,
-    seed: int,
-    jobs: int | None,
-    console: Console,
-) -> None:
+def reproduce(data: str | None, solvers: tuple[str, ...], quick: bool, console: Console, **settings: Any) -> None:
     """Run the paper's section 4, Fashion-MNIST, and print each of its tables beside ours.
 
     The images come from --data, the environment variable MULTIFORM_FASHION_MNIST, Debian's package
@@ -73,11 +65,9 @@ def reproduce(
         figures, loyalty = reproduction.reproduce(
             data,
             solvers=tuple(dict.fromkeys(solvers)),
-            loyalty_solver=loyalty_solver,
             quick=quick,
-            n_jobs=jobs,
-            random_state=seed,
-            stage=progress.stage,
+            stage=lambda words: progress(None, words),
+            **settings,
         )
     if quick:
         console.note("--quick: 6,000 training and 2,000 test images only, so the figures are not the paper's.")

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from multiform.cli._console import Console, command, text_table
 from multiform.cli._files import opened_plan
+from multiform.cli._shared import Console, command, text_table
 from multiform.diagnosis import DiagnosisSession
 from multiform.files import atomic_path
 

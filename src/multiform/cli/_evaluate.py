@@ -9,9 +9,17 @@ import numpy as np
 
 import multiform
 from multiform.cli._app import RequirementNotMet
-from multiform.cli._console import Console, command, text_table, this_command
 from multiform.cli._files import MatrixModel, check_output, opened, opened_plan
-from multiform.cli._options import input_files, input_format, model_file, share
+from multiform.cli._shared import (
+    Console,
+    command,
+    input_files,
+    input_format,
+    model_file,
+    share,
+    text_table,
+    this_command,
+)
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
 from multiform.tables import TableError, batches, polars, read, sources
@@ -91,10 +99,10 @@ def report(
     model = opened(model_path)
     plan = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
-        frame, labels = _labelled(model, read(found, progress.at), target, model_path)
+        frame, labels = _labelled(model, read(found, progress), target, model_path)
         if not len(labels):
             raise TableError("No row has a label, so there is nothing to report.")
-        progress.stage("writing the report")
+        progress(None, "writing the report")
         if isinstance(model, MatrixModel):
             asked: tuple[Any, Any] = model.estimator_, model.transform(frame)
         else:
@@ -160,7 +168,7 @@ def _judged(
         if answers is not None:
             true.append(labels)
             parts.append(answers)
-        progress.at(batch.share)
+        progress(batch.share)
     if not true:
         raise TableError("No row has a label, so there is nothing to compare with.")
     if unlabelled:

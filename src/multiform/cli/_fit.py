@@ -9,9 +9,20 @@ import click
 import numpy as np
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
-from multiform.cli._console import Console, columns_table, command, one_line, this_command
 from multiform.cli._files import check_output
-from multiform.cli._options import column_options, input_files, input_format, jobs, seed, share
+from multiform.cli._shared import (
+    Console,
+    column_options,
+    columns_table,
+    command,
+    input_files,
+    input_format,
+    jobs,
+    one_line,
+    seed,
+    share,
+    this_command,
+)
 from multiform.files import describe, save
 from multiform.tables import TableClassifier, TableError, fit_chosen, located, read, sources
 
@@ -40,7 +51,7 @@ MOST_SHOWN = 60  # columns in the table for people
 )
 @click.option("--confidence", type=share, help="How surely the promise holds; 0.95 if not given.")
 @click.option("--noise", type=click.FloatRange(min=0), help="Regularisation; chosen by cross-validation if not given.")
-@click.option("--components", type=click.IntRange(1, 100_000), help="q, the rows of each separator.")
+@click.option("--components", "n_components", type=click.IntRange(1, 100_000), help="q, the rows of each separator.")
 @click.option(
     "--alpha", type=click.FloatRange(0, 1, max_open=True), help="The loss leaves pairs alone whose ratio is below this."
 )
@@ -63,16 +74,16 @@ def fit(
     found = sources(files, file_format)
     check_output(output, (source.path for source in found))
     with console.progress("reading") as progress:
-        frame = read(found, progress.at)
-        progress.stage("training")
+        frame = read(found, progress)
+        progress(None, "training")
         begin = time.perf_counter()
         try:
             model = _trained(frame, target, model_name, options)
         except TableError as error:
             raise located(error, found) from error
         seconds = time.perf_counter() - begin
-        progress.stage("writing")
-        save(model, output, notes={"command": this_command(), "seed": options["seed"]})
+        progress(None, "writing")
+        save(model, output, notes={"command": this_command(), "seed": options["random_state"]})
     _say_notes(console, model)
     told = describe(output)
     data = {
@@ -103,10 +114,9 @@ def _model_name(options: dict[str, Any]) -> str:
 
 def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
     roles = {name: options[name] for name in ("drop", "numbers", "categories", "dates", "texts", "identifiers")}
-    shared: dict[str, Any] = {"n_jobs": options["jobs"], "random_state": options["seed"]}
+    shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
     weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
-    found = {"n_components": options["components"], "alpha": options["alpha"], "max_iter": options["max_iter"]}
-    found = {name: value for name, value in found.items() if value is not None}
+    found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
     ensemble = QMSClassifierCV(**shared, **weight, **found)
     if model_name == "cv":
         if options["solver"] not in (None, "adam"):
@@ -158,9 +168,10 @@ def _say_notes(console: Console, model: Any) -> None:
 
 def _text(model: Any, data: dict[str, Any]) -> str:
     counts = ", ".join(f"{one_line(label)} {count}" for label, count in data["classes"].items())
+    counts = counts if len(counts) <= 200 else counts[:196] + " ..."
     width = len(model.encoded_names())
     lines = [
-        f"{data['rows']} rows, target {data['target']!r} of {len(data['classes'])} classes: {_short(counts)}",
+        f"{data['rows']} rows, target {data['target']!r} of {len(data['classes'])} classes: {counts}",
         "",
         columns_table(data["columns"], MOST_SHOWN),
         "",
@@ -169,10 +180,6 @@ def _text(model: Any, data: dict[str, Any]) -> str:
         f"written to {data['model']}, {data['bytes']:,} bytes",
     ]
     return "\n".join(lines)
-
-
-def _short(text: str, most: int = 200) -> str:
-    return text if len(text) <= most else text[: most - 4] + " ..."
 
 
 def _estimates(estimator: Any) -> list[str]:

@@ -11,9 +11,8 @@ import numpy
 import sklearn
 
 import multiform
-from multiform.cli._console import Console, columns_table, command, text_table
 from multiform.cli._files import check_output, opened
-from multiform.cli._options import model_file
+from multiform.cli._shared import Console, columns_table, command, model_file, text_table
 from multiform.files import describe
 from multiform.runtime import effective_threads, kernel_name
 

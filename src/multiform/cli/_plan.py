@@ -9,9 +9,18 @@ from typing import Any
 import click
 import numpy as np
 
-from multiform.cli._console import Console, command, text_table, this_command
 from multiform.cli._files import check_output
-from multiform.cli._options import input_files, input_format, jobs, names, seed
+from multiform.cli._shared import (
+    Console,
+    command,
+    input_files,
+    input_format,
+    jobs,
+    names,
+    seed,
+    text_table,
+    this_command,
+)
 from multiform.diagnosis import DiagnosisPlanner, read_costs
 from multiform.files import save
 from multiform.tables import Date, TableError, decide, learn_labels, numbers_or_text, polars, read, sources
@@ -63,8 +72,6 @@ def plan(
     costs_path: str,
     output: str,
     known: tuple[str, ...],
-    seed: int,
-    jobs: int | None,
     file_format: str | None,
     console: Console,
     **settings: Any,
@@ -80,18 +87,17 @@ def plan(
     if target in costs:
         raise TableError(f"{costs_path} has a price for {target!r}, which is the target; it cannot be a test, too.")
     with console.progress("reading") as progress:
-        frame = read(found, progress.at)
+        frame = read(found, progress)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
             raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
         labels, present, _ = learn_labels(frame[target])
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")
-        progress.stage("planning")
-        planner = DiagnosisPlanner(
-            costs, groups=groups or None, known=list(known), n_jobs=jobs, random_state=seed, **settings
-        ).fit(_evidence(frame, list(costs)).filter(present), labels)
-        progress.stage("writing")
+        progress(None, "planning")
+        planner = DiagnosisPlanner(costs, groups=groups or None, known=list(known), **settings)
+        planner.fit(_evidence(frame, list(costs)).filter(present), labels)
+        progress(None, "writing")
         save(planner, output, notes={"command": this_command(), "target": target})
     data = _figures(planner)
     console.result({"plan": output, **data}, f"{_text(data)}\nwritten to {output}")

@@ -13,9 +13,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from multiform.cli._console import Console, command, text_table
 from multiform.cli._files import check_output, opened
-from multiform.cli._options import input_files, input_format, model_file, names
+from multiform.cli._shared import Console, command, input_files, input_format, model_file, names, text_table
 from multiform.files import atomic_path
 from multiform.tables import TableError, batches, polars, sources
 
@@ -96,7 +95,7 @@ def predict(
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
             odd.update({(found.column, found.kind): found.cells for found in surprises})
             rows += len(answers)
-            progress.at(batch.share, f"predicting, {rows:,} rows")
+            progress(batch.share, f"predicting, {rows:,} rows")
     for (column, kind), cells in sorted(odd.items()):
         console.note(f"column {column!r}: {cells} cell{'s' * (cells != 1)} {ODD[kind]}.")
     if output == "-":

@@ -1,7 +1,11 @@
-"""Where words go: results to standard output, notes and progress to standard error, JSON instead for programs."""
+"""What the commands share: their options, and where words go.
+
+Results go to standard output, notes and progress to standard error; JSON instead for programs.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 import shlex
 import sys
@@ -13,26 +17,58 @@ from typing import Any
 import click
 
 from multiform.files import plain
+from multiform.tables import FORMATS
+
+Progress = Callable[..., None]
+Decorator = Callable[[Any], Any]
+
+input_files: Decorator = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+input_format: Decorator = click.option(
+    "--format",
+    "file_format",
+    type=click.Choice(FORMATS),
+    help="What the files hold, where their names do not say it; standard input (-) is csv.",
+)
+model_file: Decorator = click.argument("model_path", metavar="MODEL")
+share = click.FloatRange(0, 1, min_open=True, max_open=True)
+seed: Decorator = click.option(
+    "--seed",
+    "random_state",
+    type=click.IntRange(0, 2**32 - 1),
+    default=0,
+    show_default=True,
+    help="The same seed gives the same model.",
+)
 
 
-class Progress:
-    """A bar on the terminal, or nothing at all."""
+def _threads(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+    if value == 0:
+        raise click.BadParameter("0 threads cannot work; give their number, or -1 for all cores.")
+    return value
 
-    def __init__(self, bar: Any = None, task: Any = None) -> None:
-        self._bar, self._task = bar, task
 
-    def stage(self, words: str) -> None:
-        """Say what is being done now; how long it takes is not known."""
-        if self._bar is not None:
-            self._bar.update(self._task, description=words, completed=0, total=None)
+jobs: Decorator = click.option("--jobs", "n_jobs", type=int, callback=_threads, help="Threads; all cores if not given.")
 
-    def at(self, share: float | None, words: str | None = None) -> None:
-        """Say how much is done, from 0 to 1."""
-        if self._bar is not None:
-            more = {} if words is None else {"description": words}
-            self._bar.update(
-                self._task, completed=0 if share is None else share, total=None if share is None else 1, **more
-            )
+
+def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """``--drop a,b --drop c`` as a, b, c; a name that holds a comma is given alone, in quotation marks of its own."""
+    return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
+
+
+def column_options(command: Any) -> Any:
+    """What the user knows better of columns."""
+    for option, parameter, what in (
+        ("--id", "identifiers", "Columns that are identifiers: left out."),
+        ("--as-text", "texts", "Columns that are free text."),
+        ("--as-date", "dates", "Columns that are dates."),
+        ("--as-category", "categories", "Columns that are categories."),
+        ("--as-number", "numbers", "Columns that are numbers."),
+        ("--drop", "drop", "Columns to leave out."),
+    ):
+        command = click.option(
+            option, parameter, multiple=True, callback=names, metavar="NAMES", help=f"{what} Separated by commas."
+        )(command)
+    return command
 
 
 class Console:
@@ -57,25 +93,25 @@ class Console:
 
     @contextmanager
     def progress(self, words: str) -> Iterator[Progress]:
-        """Progress on a terminal; nothing when piped, quiet, or for programs."""
+        """A bar on a terminal; nothing when piped, quiet, or for programs.
+
+        It is told how much is done, from 0 to 1 or None where that is not known, and maybe what is being done now.
+        """
         if self.as_json or self.quiet or not sys.stderr.isatty():
-            yield Progress()
+            yield lambda share, words=None: None
             return
         from rich.console import Console as RichConsole
         from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
-        bar = RichProgress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeElapsedColumn(),
-            console=RichConsole(stderr=True),
-            transient=True,
-        )
-        with bar:
-            yield Progress(bar, bar.add_task(words, total=None))
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+        with RichProgress(*columns, TimeElapsedColumn(), console=RichConsole(stderr=True), transient=True) as bar:
+            task = bar.add_task(words, total=None)
+
+            def at(share: float | None, words: str | None = None) -> None:
+                bar.update(task, description=words, completed=share or 0, total=None if share is None else 1)
+
+            yield at
 
 
 def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:

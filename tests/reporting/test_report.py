@@ -23,10 +23,9 @@ import multiform
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.reporting import Report, _pictures, report
 from multiform.reporting._answers import ask
-from multiform.reporting._baselines import compare
 from multiform.reporting._columns import kind_of, read_columns
 from multiform.reporting._pictures import Picture, plain
-from multiform.reporting._scores import difference, proportion
+from multiform.reporting._results import compare, difference, proportion
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -242,12 +241,12 @@ def test_baselines_on_training_data_see_that_alone(samples, loyal):
 
 
 def test_many_samples_are_thinned_for_the_baselines_and_it_says_so(monkeypatch):
-    monkeypatch.setattr("multiform.reporting._baselines.MOST_ROWS", 200)
+    monkeypatch.setattr("multiform.reporting._results.MOST_ROWS", 200)
     X, y = make_blobs(350, n_features=2, centers=2, random_state=0)
     baselines, rows, how, _ = compare(X, y, None, None, seed=0)
     assert len(rows) == len(baselines[0].labels) == 200
     assert "within 200 samples drawn at random from the samples of this report" in how
-    monkeypatch.setattr("multiform.reporting._baselines._most_training_rows", lambda X: 60)
+    monkeypatch.setattr("multiform.reporting._results._most_training_rows", lambda X: 60)
     _, _, how, _ = compare(X, y, X, y, seed=0)
     assert "trained on 60 samples of the training data and judged on 200 samples drawn at random" in how
 

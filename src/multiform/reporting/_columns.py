@@ -10,8 +10,6 @@ import scipy.sparse
 from multiform._typing import Array, Doubles
 from multiform.columns import columns_of, typed
 
-__all__ = ["as_number", "described", "kind_of", "read_columns"]
-
 
 def read_columns(X: Any) -> dict[str, Array] | None:
     """Numbers with NaN, dates with NaT, text with None, by name; None of a sparse matrix, whose cells are mostly 0."""

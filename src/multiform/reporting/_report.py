@@ -15,7 +15,6 @@ from multiform.files import atomic_path
 from multiform.metrics import accuracy_at_coverage
 from multiform.metrics.labels import positions
 from multiform.reporting._answers import Answers, ask, layers
-from multiform.reporting._baselines import compare
 from multiform.reporting._columns import described, read_columns
 from multiform.reporting._doubts import doubts
 from multiform.reporting._pictures import (
@@ -28,7 +27,7 @@ from multiform.reporting._pictures import (
 )
 from multiform.reporting._plan import plan_section
 from multiform.reporting._provenance import provenance
-from multiform.reporting._scores import difference, proportion, scores
+from multiform.reporting._results import compare, difference, proportion, scores
 
 MOST_COLUMNS = 40
 MOST_NAMELESS = 8  # columns of a matrix say little
@@ -279,18 +278,18 @@ def _trust(answers: Answers, target_accuracy: float | None) -> dict[str, Any]:
 
 
 def _loyalty_rows(answers: Answers) -> list[dict[str, Any]]:
-    actual, estimated = answers.actual, answers.estimated
+    expected = None if answers.estimated is None else answers.estimated.as_dict()
     rows = []
-    for k, level in enumerate(actual.levels):
-        count, right = int(actual.count[k]), int(actual.correct[k])
+    for level, row in answers.actual.as_dict().items():
+        count = int(row["count"])
         rows.append(
             {
                 "level": level,
                 "count": count,
-                "share": float(actual.share[k]),
-                "accuracy": proportion(right, count) if count else None,
-                "estimated_share": None if estimated is None else float(estimated.share[k]),
-                "estimated": None if estimated is None else float(estimated.accuracy[k]),
+                "share": row["share"],
+                "accuracy": proportion(int(row["correct"]), count) if count else None,
+                "estimated_share": None if expected is None else expected[level]["share"],
+                "estimated": None if expected is None else expected[level]["accuracy"],
             }
         )
     return rows

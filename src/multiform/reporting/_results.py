@@ -1,4 +1,7 @@
-"""Simple classifiers to stand beside the model: the majority class, logistic regression, a random forest."""
+"""How well, as numbers: accuracies with their intervals, and simple classifiers to stand beside the model.
+
+These are the majority class, logistic regression and a random forest.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
+from scipy.stats import binomtest
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
 from multiform._typing import Array, Indices
+from multiform.metrics import aurc
 from multiform.reporting._columns import as_number, kind_of, read_columns
 
 MOST_ROWS = 3_000  # enough to know a baseline's accuracy to a point or two, and quick
@@ -26,6 +32,54 @@ MOST_TRAINING_ROWS = 10_000
 MOST_TRAINING_CELLS = 2_000_000  # half a minute for a forest and a logistic regression
 LEAST_ROWS = 20
 N_FOLDS = 5
+CONFIDENCE = 0.95
+
+
+class Interval(NamedTuple):
+    """A figure, and the 95 % interval around it."""
+
+    value: float
+    low: float
+    high: float
+
+
+def proportion(n_right: int, n: int) -> Interval:
+    """A share and its Wilson interval.
+
+    >>> proportion(8, 10)
+    Interval(value=0.8, low=0.490..., high=0.943...)
+    """
+    found = binomtest(n_right, n).proportion_ci(CONFIDENCE, method="wilson")
+    return Interval(n_right / n, float(found.low), float(found.high))
+
+
+def difference(right: Array, other: Array) -> Interval:
+    """The mean difference of two accuracies on the same samples, with the normal interval of paired differences."""
+    gains = right.astype(float) - other.astype(float)
+    spread = 1.96 * gains.std() / np.sqrt(len(gains))
+    return Interval(float(gains.mean()), float(gains.mean() - spread), float(gains.mean() + spread))
+
+
+def scores(
+    name: str, truth: Array, labels: Array, chances: Array | None, classes: Array, trust: Array | None, is_model: bool
+) -> dict[str, Any]:
+    """One row of the table of results; labels are whole numbers."""
+    right = labels == truth
+    recalls = [right[truth == label].mean() for label in np.unique(truth)]
+    log_loss = None
+    if chances is not None and np.isin(truth, classes).all():
+        # The mean of minus the logarithm of the true class's chance; no chance is below 1e-6.
+        own = chances[np.arange(len(truth)), np.searchsorted(classes, truth)]
+        log_loss = float(-np.log(np.maximum(own, 1e-6)).mean())
+    return {
+        "name": name,
+        "accuracy": proportion(int(right.sum()), len(truth)),
+        "balanced_accuracy": float(np.mean(recalls)),
+        "macro_f1": float(f1_score(truth, labels, average="macro", zero_division=0.0)),
+        "log_loss": log_loss,
+        "aurc": None if trust is None or np.isnan(trust).any() else aurc(truth, labels, trust),
+        "is_model": is_model,
+    }
 
 
 class Baseline(NamedTuple):

@@ -147,10 +147,8 @@ def _sentence(error: BaseException) -> str:
     """The first paragraph on one line."""
     if isinstance(error, MemoryError):
         return "there is not enough memory for that; give fewer rows or columns."
-    if isinstance(error, OSError) and error.strerror and error.filename:
-        return f"{error.filename}: {error.strerror}."
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror}."
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
     text = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
     return text if text.endswith((".", "!", "?")) else f"{text}."
 

@@ -353,12 +353,8 @@ def _case_text(data: dict[str, Any]) -> str:
     rows = [["test", "price"], *([line["test"], f"{line['price']:.2f}"] for line in data["bill"])]
     rows += [["sum", f"{data['spent']:.2f}"], ["everything", f"{data['panel_cost']:.2f}"]]
     chances = ", ".join(f"{label} {chance:.0%}" for label, chance in data["chances"].items())
-    return "\n".join(
-        [
-            "",
-            text_table(rows, right=[1]),
-            "",
-            f"diagnosis: {data['diagnosis']}, right with a chance of {data['chance']:.0%}, loyalty {data['loyalty']}",
-            f"chances: {chances}",
-        ]
+    return (
+        f"\n{text_table(rows, right=[1])}\n\n"
+        f"diagnosis: {data['diagnosis']}, right with a chance of {data['chance']:.0%}, loyalty {data['loyalty']}\n"
+        f"chances: {chances}"
     )

@@ -109,8 +109,7 @@ def report(
             asked = model, model.typed(frame)
         page = multiform.report(*asked, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told)
         page.save(output)
-    accuracy = page.figures["accuracy"]
-    text = f"{len(labels)} rows, accuracy {accuracy:.2%}; report written to {output}"
+    text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
     console.result({"output": output, **page.figures}, text)
 
 
@@ -161,13 +160,12 @@ def _judged(
     for batch in batches(found):
         try:
             rows, labels = _labelled(model, batch.frame, target, model_path)
-            answers, _ = model.answers(rows) if len(rows) else (None, [])
+            if len(rows):
+                true.append(labels)
+                parts.append(model.answers(rows)[0])
         except TableError as error:
             raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
-        if answers is not None:
-            true.append(labels)
-            parts.append(answers)
         progress(batch.share)
     if not true:
         raise TableError("No row has a label, so there is nothing to compare with.")

@@ -131,20 +131,16 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
             found["noise"] = options["noise"]
         elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
             found["noise"] = float(ensemble.set_params(encodings=("plain",)).fit(matrix, labels).best_noise_)
-        return _estimator(model_name, shared, {**weight, **found}, options)
+        qms = QMSClassifier(**shared, **weight, **found)
+        if model_name == "qms":
+            return qms
+        loyalty = LoyaltyClassifier(qms, random_state=options["random_state"])
+        if model_name == "loyalty":
+            return loyalty
+        promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
+        return TriageClassifier(loyalty, random_state=options["random_state"], **promise)
 
     return fit_chosen(TableClassifier(**roles), frame, target, chosen)
-
-
-def _estimator(model_name: str, shared: dict[str, Any], found: dict[str, Any], options: dict[str, Any]) -> Any:
-    qms = QMSClassifier(**shared, **found)
-    if model_name == "qms":
-        return qms
-    loyalty = LoyaltyClassifier(qms, random_state=shared["random_state"])
-    if model_name == "loyalty":
-        return loyalty
-    promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
-    return TriageClassifier(loyalty, random_state=shared["random_state"], **promise)
 
 
 def _say_notes(console: Console, model: Any) -> None:

@@ -18,7 +18,7 @@ from multiform.cli._shared import Console, command, input_files, input_format, m
 from multiform.files import atomic_path
 from multiform.tables import TableError, batches, polars, sources
 
-SUFFIXES = {
+FORMAT_OF = {
     ".csv": "csv",
     ".tsv": "tsv",
     ".parquet": "parquet",
@@ -119,7 +119,7 @@ def _beside(kept: Any, answers: Any) -> Any:
 @contextmanager
 def _answer_writer(output: str, output_format: str | None) -> Iterator[Write]:
     """A function that appends a frame to the output; ``-`` is standard output."""
-    found = output_format or ("csv" if output == "-" else SUFFIXES.get(Path(output).suffix.lower()))
+    found = output_format or ("csv" if output == "-" else FORMAT_OF.get(Path(output).suffix.lower()))
     if found is None:
         raise click.UsageError(f"{output}: name the output .csv, .tsv, .parquet or .jsonl, or give --output-format")
     if output == "-":

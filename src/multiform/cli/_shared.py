@@ -19,7 +19,6 @@ import click
 from multiform.files import plain
 from multiform.tables import FORMATS
 
-Progress = Callable[..., None]
 Decorator = Callable[[Any], Any]
 
 input_files: Decorator = click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -92,7 +91,7 @@ class Console:
             click.echo(text)
 
     @contextmanager
-    def progress(self, words: str) -> Iterator[Progress]:
+    def progress(self, words: str) -> Iterator[Callable[..., None]]:
         """A bar on a terminal; nothing when piped, quiet, or for programs.
 
         It is told how much is done, from 0 to 1 or None where that is not known, and maybe what is being done now.
@@ -137,7 +136,7 @@ def this_command() -> str:
     return shlex.join(["multiform", *sys.argv[1:]])
 
 
-def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: int = 0) -> str:
+def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     """Aligned columns, the first row the header, the columns `right` to the right; each row is one line.
 
     >>> print(text_table([["type", "share"], ["strong", "70 %"]], right=[1]))
@@ -146,16 +145,12 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent:
     """
     rows = [[one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        (
-            " " * indent
-            + "  ".join(
-                cell.rjust(width) if number in right else cell.ljust(width)
-                for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-        ).rstrip()
-        for row in rows
-    )
+    lines = []
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        aligned = [cell.rjust(width) if number in right else cell.ljust(width) for number, (cell, width) in cells]
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines)
 
 
 def columns_table(columns: Sequence[dict[str, Any]], most: int | None = None) -> str:

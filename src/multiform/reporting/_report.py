@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
 from multiform.files import atomic_path
 from multiform.metrics import accuracy_at_coverage
@@ -26,9 +31,9 @@ from multiform.reporting._pictures import (
     risk_picture,
 )
 from multiform.reporting._plan import plan_section
-from multiform.reporting._provenance import provenance
 from multiform.reporting._results import compare, difference, proportion, scores
 
+PACKAGES = ("multiform", "numpy", "scipy", "scikit-learn", "matplotlib")
 MOST_COLUMNS = 40
 MOST_NAMELESS = 8  # columns of a matrix say little
 
@@ -174,7 +179,7 @@ def report(
         answers=answers,
         n=len(answers.truth),
         target_accuracy=target_accuracy,
-        made=provenance(model, X, command),
+        made=_provenance(model, X, command),
         **sections,
     )
     return Report(html, _figures(answers, sections))
@@ -307,3 +312,41 @@ def _figures(answers: Answers, sections: dict[str, Any]) -> dict[str, Any]:
         figures["coverage"] = float(answers.accepted.mean())
         figures["accepted_accuracy"] = None if sections["accepted"] is None else sections["accepted"].value
     return figures
+
+
+def _provenance(model: Any, X: Any, command: str | Sequence[str] | None) -> dict[str, Any]:
+    """What somebody needs to make the report again: of the model, only parameters that are not the default."""
+    parts = [part for part, _ in layers(model, X)]
+    seeds = [part.random_state for part in parts if getattr(part, "random_state", None) is not None]
+    return {
+        "day": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "command": command if command is None or isinstance(command, str) else " ".join(command),
+        "seed": str(seeds[0]) if seeds else "none was set",
+        "models": [(type(part).__name__, _changed(part)) for part in parts],
+        "versions": [("Python", platform.python_version()), *((package, _version(package)) for package in PACKAGES)],
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # running from a source folder
+        from multiform import __version__
+
+        return __version__
+
+
+def _changed(part: Any) -> dict[str, str]:
+    """The parameters that are not the default; estimators inside have an entry of their own."""
+    if isinstance(part, Pipeline):
+        return {"steps": ", ".join(name for name, _ in part.steps)}
+    if not hasattr(part, "get_params"):
+        return {}
+    signature = inspect.signature(type(part)).parameters
+    given = part.get_params(deep=False)
+    return {
+        name: repr(value)
+        for name, value in given.items()
+        if not hasattr(value, "fit") and repr(value) != repr(signature[name].default)
+    }

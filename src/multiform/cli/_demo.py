@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from multiform.cli._shared import Console, command, jobs, seed
+from multiform.cli._shared import Console, command, seed_and_jobs
 
 
 @command("multiform demo", "multiform demo --output demo-output")
@@ -51,8 +51,7 @@ def demo(output: str | None, console: Console) -> None:
     help="For the 21 models of 4.4.",
 )
 @click.option("--quick", is_flag=True, help="6,000 training and 2,000 test images only.")
-@seed
-@jobs
+@seed_and_jobs
 def reproduce(data: str | None, solvers: tuple[str, ...], quick: bool, console: Console, **settings: Any) -> None:
     """Run the paper's section 4, Fashion-MNIST, and print each of its tables beside ours.
 

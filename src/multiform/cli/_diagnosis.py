@@ -11,17 +11,7 @@ import click
 import numpy as np
 
 from multiform.cli._files import check_output, opened_plan
-from multiform.cli._shared import (
-    Console,
-    command,
-    input_files,
-    input_format,
-    jobs,
-    names,
-    seed,
-    text_table,
-    this_command,
-)
+from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table, this_command
 from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, read_costs
 from multiform.files import atomic_path, save
 from multiform.tables import Date, TableError, decide, learn_labels, numbers_or_text, polars, read, sources
@@ -33,7 +23,6 @@ HELP = "Answer each question with a result. Enter: no result; na: it cannot be d
     "multiform plan patients.csv --target ill --costs costs.csv -o plan.mfm",
     "multiform plan patients.csv -t ill --costs costs.csv -o plan.mfm --policy adaptive --known age,sex",
 )
-@input_files
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column with the diagnosis.")
 @click.option(
     "--costs",
@@ -66,9 +55,8 @@ HELP = "Answer each question with a result. Enter: no result; na: it cannot be d
 @click.option(
     "--time-limit", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for the exact search."
 )
-@seed
-@jobs
-@input_format
+@seed_and_jobs
+@table_files
 def plan(
     files: tuple[str, ...],
     target: str,

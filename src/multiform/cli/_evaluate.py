@@ -10,16 +10,7 @@ import numpy as np
 import multiform
 from multiform.cli._app import RequirementNotMet
 from multiform.cli._files import MatrixModel, check_output, opened, opened_plan
-from multiform.cli._shared import (
-    Console,
-    command,
-    input_files,
-    input_format,
-    model_file,
-    share,
-    text_table,
-    this_command,
-)
+from multiform.cli._shared import Console, command, model_file, share, table_files, text_table, this_command
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
 from multiform.tables import TableError, batches, polars, read, sources
@@ -35,10 +26,9 @@ true_labels = click.option(
     "multiform evaluate model.mfm test.csv --require promise  # exit code 3 if the promise is broken",
 )
 @model_file
-@input_files
 @true_labels
 @click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
-@input_format
+@table_files
 def evaluate(
     model_path: str,
     files: tuple[str, ...],
@@ -70,14 +60,13 @@ def evaluate(
     "multiform report model.mfm test.csv -o report.html --plan plan.mfm --title 'Triage, March'",
 )
 @model_file
-@input_files
 @click.option("--output", "-o", required=True, metavar="FILE", help="The HTML file to write.")
 @true_labels
 @click.option("--plan", "plan_path", metavar="PLAN", help="A plan to show as well, made by `multiform plan`.")
 @click.option("--title", help="The title of the page.")
 @click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
 @click.option("--no-baselines", is_flag=True, help="Leave the other classifiers out, which take most of the time.")
-@input_format
+@table_files
 def report(
     model_path: str,
     files: tuple[str, ...],

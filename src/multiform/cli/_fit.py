@@ -15,12 +15,10 @@ from multiform.cli._shared import (
     column_options,
     columns_table,
     command,
-    input_files,
-    input_format,
-    jobs,
     one_line,
-    seed,
+    seed_and_jobs,
     share,
+    table_files,
     this_command,
 )
 from multiform.files import describe, save
@@ -36,7 +34,6 @@ MOST_SHOWN = 60  # columns in the table for people
     "multiform fit 'part-*.parquet' -t label -o model.mfm --id patient --as-category postcode",
     "multiform fit data.csv -t label -o model.mfm --target-accuracy 0.99",
 )
-@input_files
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column to predict.")
 @click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, .mfm by custom.")
 @click.option(
@@ -59,9 +56,8 @@ MOST_SHOWN = 60  # columns in the table for people
 @click.option("--max-iter", type=click.IntRange(min=1), help="Passes over the data.")
 @click.option("--balanced", is_flag=True, help="Weigh rare classes up.")
 @column_options
-@seed
-@jobs
-@input_format
+@seed_and_jobs
+@table_files
 def fit(
     files: tuple[str, ...], target: str, output: str, file_format: str | None, console: Console, **options: Any
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 import click
 
 from multiform.cli._files import check_output, opened
-from multiform.cli._shared import Console, command, input_files, input_format, model_file, names, text_table
+from multiform.cli._shared import Console, command, model_file, names, table_files, text_table
 from multiform.files import atomic_path
 from multiform.tables import TableError, batches, polars, sources
 
@@ -41,7 +41,6 @@ Write = Callable[[Any], None]
     "cat new.csv | multiform predict model.mfm - | head",
 )
 @model_file
-@input_files
 @click.option(
     "--output",
     "-o",
@@ -56,7 +55,7 @@ Write = Callable[[Any], None]
     "--keep", multiple=True, callback=names, metavar="NAMES", help="Columns of the table to copy to the output."
 )
 @click.option("--chances", is_flag=True, help="The chance of every class, too.")
-@input_format
+@table_files
 def predict(
     model_path: str,
     files: tuple[str, ...],

@@ -19,34 +19,34 @@ import click
 from multiform.files import plain
 from multiform.tables import FORMATS
 
-Decorator = Callable[[Any], Any]
-
-input_files: Decorator = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-input_format: Decorator = click.option(
-    "--format",
-    "file_format",
-    type=click.Choice(FORMATS),
-    help="What the files hold, where their names do not say it; standard input (-) is csv.",
-)
-model_file: Decorator = click.argument("model_path", metavar="MODEL")
+model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
-seed: Decorator = click.option(
-    "--seed",
-    "random_state",
-    type=click.IntRange(0, 2**32 - 1),
-    default=0,
-    show_default=True,
-    help="The same seed gives the same model.",
-)
+
+
+def table_files(command: Any) -> Any:
+    """The files of a table, and what they hold."""
+    formats = click.option(
+        "--format",
+        "file_format",
+        type=click.Choice(FORMATS),
+        help="What the files hold, where their names do not say it; standard input (-) is csv.",
+    )
+    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(formats(command))
+
+
+def seed_and_jobs(command: Any) -> Any:
+    """What makes a result the same again, and how many threads work on it."""
+    text = "The same seed gives the same model."
+    seeds = click.IntRange(0, 2**32 - 1)
+    seed = click.option("--seed", "random_state", type=seeds, default=0, show_default=True, help=text)
+    text = "Threads; all cores if not given."
+    return seed(click.option("--jobs", "n_jobs", type=int, callback=_threads, help=text)(command))
 
 
 def _threads(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
     if value == 0:
         raise click.BadParameter("0 threads cannot work; give their number, or -1 for all cores.")
     return value
-
-
-jobs: Decorator = click.option("--jobs", "n_jobs", type=int, callback=_threads, help="Threads; all cores if not given.")
 
 
 def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ import numpy as np
 
 from multiform._typing import Array
 from multiform.reporting._answers import Answers
+from multiform.reporting._pictures import MANY_CLASSES
 
-MOST_CLASSES = 30
 N_SAMPLES = 8
 
 
@@ -30,7 +30,7 @@ def doubts(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
     index = getattr(X, "index", None)
     rows = np.arange(len(answers.truth)) if index is None or callable(index) else np.asarray(index)
     return {
-        "class_doubts": classes[:MOST_CLASSES],
+        "class_doubts": classes[:MANY_CLASSES],
         "n_class_doubts": len(classes),
         "least_sure": [_sample(answers, i, rows, identifiers) for i in unsure[:N_SAMPLES]],
         "confident_mistakes": [_sample(answers, i, rows, identifiers) for i in mistaken[:N_SAMPLES]],

@@ -17,7 +17,7 @@ from multiform.reporting._answers import Answers
 
 WIDE = 5.0  # inches; narrow enough that its letters can be read on a phone
 MOST_POINTS = 2_000
-MANY_CLASSES = 30
+MANY_CLASSES = 30  # what is shown of more
 
 
 class Picture(NamedTuple):
@@ -117,7 +117,7 @@ def results_picture(rows: Sequence[dict[str, Any]]) -> Picture:
 
 
 def confusion_pictures(answers: Answers) -> list[Picture]:
-    """The confusion tensor, one picture a loyalty type; one for all answers where there are no types."""
+    """The confusion tensor, one picture per loyalty type; one for all answers where there are no types."""
     levels = ("all answers",) if answers.loyalty is None else answers.levels
     loyalty = np.full(len(answers.truth), levels[0]) if answers.loyalty is None else answers.loyalty
     every = np.arange(len(answers.classes))

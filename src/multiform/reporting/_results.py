@@ -31,7 +31,7 @@ MOST_ROWS = 3_000  # enough to know a baseline's accuracy to a point or two, and
 MOST_TRAINING_ROWS = 10_000
 MOST_TRAINING_CELLS = 2_000_000  # half a minute for a forest and a logistic regression
 LEAST_ROWS = 20
-N_FOLDS = 5
+BASELINE_FOLDS = 5
 CONFIDENCE = 0.95
 
 
@@ -115,7 +115,7 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[li
         return [majority], np.arange(len(y)), how, ""
     rows = _some(len(y), min(MOST_ROWS, _most_training_rows(X)), rng)
     how = (
-        f"Baselines were trained and judged by {N_FOLDS}-fold cross-validation within{_which(rows, y)} the "
+        f"Baselines were trained and judged by {BASELINE_FOLDS}-fold cross-validation within{_which(rows, y)} the "
         "samples of this report, as no training data were given. The model was trained elsewhere, perhaps on more data."
     )
     matrix, n_numbers = _numbers_and_words(_safe_indexing(X, rows))
@@ -172,9 +172,11 @@ def _answered(name: str, model: Any, train: Any, test: Any, known: Array) -> Bas
 
 def _cross_fitted(name: str, model: Any, matrix: Any, y: Array) -> Baseline:
     classes, counts = np.unique(y, return_counts=True)
-    fair = StratifiedKFold if counts.min() >= N_FOLDS else KFold  # a class with fewer samples cannot be in every fold
+    fair = (
+        StratifiedKFold if counts.min() >= BASELINE_FOLDS else KFold
+    )  # a class with fewer samples cannot be in every fold
     labels, chances = np.empty_like(y), np.zeros((len(y), len(classes)))
-    for train, test in fair(N_FOLDS, shuffle=True, random_state=0).split(y, y):
+    for train, test in fair(BASELINE_FOLDS, shuffle=True, random_state=0).split(y, y):
         part = model if len(np.unique(y[train])) > 1 else DummyClassifier(strategy="prior")
         found = _answered(name, part, matrix[train], matrix[test], y[train])
         labels[test] = found.labels

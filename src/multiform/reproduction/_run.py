@@ -86,7 +86,7 @@ def reproduce(
     Returns
     -------
     figures : list of Figures
-        One a solver.
+        One per solver.
     loyalty : Loyalty
     """
     stage("reading Fashion-MNIST")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_wine
@@ -38,15 +38,6 @@ PICTURE = "overview.png"
 WINE_FEATURES = ("flavanoids", "color_intensity")
 
 
-class Score(NamedTuple):
-    """One model on one set."""
-
-    problem: str
-    model: str
-    accuracy: float
-    fit_seconds: float
-
-
 def problems() -> dict[str, tuple[Any, Any]]:
     """Name -> X, y. The first two have missing values."""
     return {
@@ -66,28 +57,27 @@ def models() -> dict[str, Any]:
     }
 
 
-def compare(problems: Mapping[str, tuple[Any, Any]], models: Mapping[str, Any]) -> list[Score]:
+def compare(problems: Mapping[str, tuple[Any, Any]], models: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Every model on every set: mean accuracy over the folds, median time of a fit."""
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=SEED)
     scores = []
     for problem, (X, y) in problems.items():
         for name, model in models.items():
             found = cross_validate(make_pipeline(SimpleImputer(strategy="median"), model), X, y, cv=folds)
-            scores.append(Score(problem, name, found["test_score"].mean(), float(np.median(found["fit_time"]))))
+            accuracy, seconds = found["test_score"].mean(), float(np.median(found["fit_time"]))
+            scores.append({"problem": problem, "model": name, "accuracy": accuracy, "fit_seconds": seconds})
     return scores
 
 
-def score_table(scores: Sequence[Score]) -> str:
-    """The scores as aligned text, a model a line.
+def score_table(scores: Sequence[Mapping[str, Any]]) -> str:
+    """The scores as aligned text, one line per model.
 
-    >>> print(score_table([Score("iris", "QMS", 0.97, 0.01), Score("wine", "QMS", 0.985, 0.2)]))
+    >>> print(score_table([{"problem": "iris", "model": "QMS", "accuracy": 0.97, "fit_seconds": 0.01}]))
     set                model                     accuracy     fit s
     iris               QMS                         97.00%     0.010
-    wine               QMS                         98.50%     0.200
     """
     lines = [f"{'set':<18} {'model':<24} {'accuracy':>9} {'fit s':>9}"]
-    for score in scores:
-        lines.append(f"{score.problem:<18} {score.model:<24} {score.accuracy:>9.2%} {score.fit_seconds:>9.3f}")
+    lines += ["{problem:<18} {model:<24} {accuracy:>9.2%} {fit_seconds:>9.3f}".format(**score) for score in scores]
     return "\n".join(lines)
 
 
@@ -161,7 +151,7 @@ def run(output: Path | None = None, echo: Callable[[str], None] = print) -> dict
     bills = diagnose(echo)
 
     figures: dict[str, Any] = {
-        "scores": [score._asdict() for score in scores],
+        "scores": scores,
         "loyalty": {"estimated": loyalty.loyalty_table_.as_dict(), "actual": actual.as_dict()},
         "promise": {
             "promised": kept.target_accuracy,

@@ -52,8 +52,8 @@ def test_without_matplotlib_the_tables_come_and_a_sentence(small, tmp_path, caps
 
 def test_every_set_has_the_models_of_the_table():
     scores = demo.compare({"heart disease": load_heart_disease(return_X_y=True)}, demo.models())
-    assert [score.model for score in scores] == list(demo.models())
-    assert all(0.7 < score.accuracy < 0.9 for score in scores)
+    assert [score["model"] for score in scores] == list(demo.models())
+    assert all(0.7 < score["accuracy"] < 0.9 for score in scores)
     assert len(demo.score_table(scores).splitlines()) == 1 + len(scores)
 
 

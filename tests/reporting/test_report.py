@@ -23,10 +23,9 @@ import multiform
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.reporting import Report, _pictures, report
 from multiform.reporting._answers import ask
-from multiform.reporting._baselines import compare
 from multiform.reporting._columns import kind_of, read_columns
 from multiform.reporting._pictures import Picture, plain
-from multiform.reporting._scores import ModelScores, difference, proportion
+from multiform.reporting._results import compare, difference, proportion
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -242,14 +241,14 @@ def test_baselines_on_training_data_see_that_alone(samples, loyal):
 
 
 def test_many_samples_are_thinned_for_the_baselines_and_it_says_so(monkeypatch):
-    monkeypatch.setattr("multiform.reporting._baselines.MOST_ROWS", 200)
+    monkeypatch.setattr("multiform.reporting._results.MOST_ROWS", 200)
     X, y = make_blobs(350, n_features=2, centers=2, random_state=0)
-    found = compare(X, y, None, None, seed=0)
-    assert len(found.rows) == len(found.baselines[0].labels) == 200
-    assert "within 200 samples drawn at random from the samples of this report" in found.how
-    monkeypatch.setattr("multiform.reporting._baselines._most_training_rows", lambda X: 60)
-    found = compare(X, y, X, y, seed=0)
-    assert "trained on 60 samples of the training data and judged on 200 samples drawn at random" in found.how
+    baselines, rows, how, _ = compare(X, y, None, None, seed=0)
+    assert len(rows) == len(baselines[0].labels) == 200
+    assert "within 200 samples drawn at random from the samples of this report" in how
+    monkeypatch.setattr("multiform.reporting._results._most_training_rows", lambda X: 60)
+    _, _, how, _ = compare(X, y, X, y, seed=0)
+    assert "trained on 60 samples of the training data and judged on 200 samples drawn at random" in how
 
 
 def test_very_few_samples(blobs):
@@ -291,7 +290,7 @@ def test_frames_with_words_gaps_and_dates():
         text = words(page.html)
         assert "kind text" in text
         assert "2026-01-01 to 2026-04-30" in text
-    for other in compare(frame, y, frame, y, seed=0).baselines[1:]:  # they see the words
+    for other in compare(frame, y, frame, y, seed=0)[0][1:]:  # they see the words
         assert (other.labels == y).mean() > 0.9
     kinds = {name: kind_of(column) for name, column in read_columns(frame).items()}
     assert kinds == {"height": "number", "kind": "text", "day": "date", "flag": "number", "whole": "number"}
@@ -302,7 +301,7 @@ def test_sparse_data(samples):
     X, y = scipy.sparse.csr_matrix(np.round(samples[0])), samples[1]
     page = report(QMSClassifier(random_state=0).fit(X, y), X, y, baselines=False)
     assert "X is sparse" in words(page.html)
-    for other in compare(X, y, X, y, seed=0).baselines[1:]:
+    for other in compare(X, y, X, y, seed=0)[0][1:]:
         assert (other.labels == y).mean() > 0.5
 
 
@@ -542,7 +541,7 @@ def test_what_lies_far_below_does_not_squeeze_the_rest():
     """The intervals of good models can be told apart beside a baseline of 10 %."""
 
     def row(name, n_right, is_model=False):
-        return ModelScores(name, proportion(n_right, 1000), 0.0, 0.0, None, None, is_model)
+        return {"name": name, "accuracy": proportion(n_right, 1000), "is_model": is_model}
 
     import matplotlib.pyplot as plt
 

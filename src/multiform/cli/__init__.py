@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f'multiform: the command line needs {error.name}; install it with pip install "multiform[cli]".\n'
         )
         return 1
-    from multiform.cli._run import run
+    from multiform.cli._app import run
 
     if sys.platform != "win32":
         # Polars, once imported, has a read that waits begin again after a Ctrl-C, and Python never hears of it.

@@ -1,26 +1,52 @@
-"""The list of commands. A command's module is imported when it runs, so that ``--help`` comes at once."""
+"""The list of commands, and one command from its words to its exit code: what goes wrong is one sentence.
+
+0    done
+1    the data, the model file or the settings do not do
+2    the command was not understood
+3    a requirement was not met (`evaluate --require`)
+130  interrupted (Ctrl-C)
+143  terminated
+"""
 
 from __future__ import annotations
 
 import importlib
+import json
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import click
+from polars.exceptions import PanicException
 
-__all__ = ["app"]
-
+# Command -> its module, which is imported when it runs, so that `--help` comes at once, and its one-line help.
 COMMANDS = {
-    "demo": "A tour in under a minute, on data that come with the package.",
-    "fit": "Train a model on a table.",
-    "predict": "Predict the rows of a table: label, chance, loyalty.",
-    "evaluate": "Compare a model's answers with the truth.",
-    "report": "Write a report of a model on a labelled table, one HTML file.",
-    "plan": "Plan which tests to buy, in which order, and when to stop.",
-    "diagnose": "Ask for the evidence of one case, test by test, by a plan.",
-    "reproduce": "Run section 4 of the paper and print each of its tables beside ours.",
-    "export": "Write a model in another format (ONNX).",
-    "info": "Say what is in a model file.",
+    "demo": ("_demo", "A tour in under a minute, on data that come with the package."),
+    "fit": ("_fit", "Train a model on a table."),
+    "predict": ("_predict", "Predict the rows of a table: label, chance, loyalty."),
+    "evaluate": ("_evaluate", "Compare a model's answers with the truth."),
+    "report": ("_evaluate", "Write a report of a model on a labelled table, one HTML file."),
+    "plan": ("_diagnosis", "Plan which tests to buy, in which order, and when to stop."),
+    "diagnose": ("_diagnosis", "Ask for the evidence of one case, test by test, by a plan."),
+    "reproduce": ("_demo", "Run section 4 of the paper and print each of its tables beside ours."),
+    "export": ("_info", "Write a model in another format (ONNX)."),
+    "info": ("_info", "Say what is in a model file."),
 }
+DEBUG = "MULTIFORM_DEBUG"  # set, it shows where an error comes from
+COMPLETE = "_MULTIFORM_COMPLETE"  # set by a shell that asks what could come next
+
+
+class RequirementNotMet(Exception):
+    """What was required does not hold: exit code 3."""
+
+
+class _Terminated(BaseException):
+    """SIGTERM, so that files are cleaned up on the way out."""
 
 
 class _Commands(click.Group):
@@ -32,29 +58,21 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module: Any = importlib.import_module(f"multiform.cli._{cmd_name}")
-        command: click.Command = module.command
+        command: click.Command = getattr(importlib.import_module(f"multiform.cli.{COMMANDS[cmd_name][0]}"), cmd_name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0] if args else ""
         if name and not name.startswith("-") and name not in COMMANDS:
-            close = _close(name)
-            ctx.fail(f"There is no command {name!r}" + (f", but there is {close}" if close else ""))
+            close = get_close_matches(name, list(COMMANDS), n=1)
+            ctx.fail(f"There is no command {name!r}" + (f", but there is {close[0]}" if close else ""))
         return super().resolve_command(ctx, args)
-
-
-def _close(name: str) -> str | None:
-    from difflib import get_close_matches
-
-    found = get_close_matches(name, list(COMMANDS), n=1)
-    return found[0] if found else None
 
 
 def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -76,3 +94,88 @@ def app() -> None:
     multiform predict model.mfm new.csv -o answers.csv
     multiform evaluate model.mfm test.csv
     """
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run ``multiform`` with these words."""
+    try:
+        with _termination_unwinds(), _warnings_in_one_line(quiet="--quiet" in argv or "-q" in argv):
+            if COMPLETE in os.environ:
+                app.main(prog_name="multiform")
+            # Not by app.main, for which a reader that has had enough is an error.
+            with app.make_context("multiform", list(argv) or ["--help"]) as context:
+                app.invoke(context)
+            sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        return int(exit_.exit_code)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx is not None else "multiform"
+        return _failed(argv, f"{error.format_message().rstrip('.')}; see {where} --help.", 2)
+    except RequirementNotMet as error:
+        click.echo(f"multiform: {error}", err=True)  # the result has been told, to programs too
+        return 3
+    except (KeyboardInterrupt, click.Abort):
+        if sys.stderr.isatty():
+            click.echo(err=True)  # the terminal has written ^C
+        return _failed(argv, "interrupted; no file was changed.", 130)
+    except _Terminated:
+        return _failed(argv, "terminated; no file was changed.", 143)
+    except BrokenPipeError:
+        # Whoever read our output has had enough, which is not an error. Nothing may be flushed into it any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
+        if os.environ.get(DEBUG):
+            raise
+        return _failed(argv, _sentence(error), 1)
+    except (Exception, PanicException) as error:
+        if os.environ.get(DEBUG):
+            raise
+        what = f"{type(error).__name__}: {_sentence(error).rstrip('.')}"
+        return _failed(argv, f"this should not happen, {what}; {DEBUG}=1 shows where, please report it.", 1)
+    return 0
+
+
+def _failed(argv: Sequence[str], sentence: str, code: int) -> int:
+    if "--json" in argv:
+        click.echo(json.dumps({"error": sentence, "exit_code": code}))
+    click.echo(f"multiform: {sentence}", err=True)
+    return code
+
+
+def _sentence(error: BaseException) -> str:
+    """The first paragraph on one line."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for that; give fewer rows or columns."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+    text = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+@contextmanager
+def _termination_unwinds() -> Iterator[None]:
+    def stop(number: int, frame: Any) -> None:
+        raise _Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, stop)
+    except ValueError:  # not the main thread, which alone gets signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _warnings_in_one_line(quiet: bool) -> Iterator[None]:
+    def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        if quiet:
+            warnings.simplefilter("ignore")
+        warnings.showwarning = show
+        yield

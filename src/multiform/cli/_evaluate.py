@@ -1,4 +1,4 @@
-"""``multiform evaluate``."""
+"""``multiform evaluate`` and ``multiform report``: a model's answers beside the truth."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from typing import Any
 import click
 import numpy as np
 
-from multiform.cli._console import Console, speaks, text_table
-from multiform.cli._options import examples, input_files, input_format, model_file
+import multiform
+from multiform.cli._app import RequirementNotMet
+from multiform.cli._files import MatrixModel, check_output, opened, opened_plan
+from multiform.cli._shared import Console, command, model_file, share, table_files, text_table, this_command
+from multiform.metrics import loyalty_table
+from multiform.metrics.labels import distinct, positions
+from multiform.tables import TableError, batches, polars, read, sources
+
+true_labels = click.option(
+    "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
+)
 
 
-@click.command(
-    "evaluate",
-    epilog=examples(
-        "multiform evaluate model.mfm test.csv",
-        "multiform evaluate model.mfm test.csv --require 0.9      # exit code 3 if the accuracy is lower",
-        "multiform evaluate model.mfm test.csv --require promise  # exit code 3 if the promise is broken",
-    ),
+@command(
+    "multiform evaluate model.mfm test.csv",
+    "multiform evaluate model.mfm test.csv --require 0.9      # exit code 3 if the accuracy is lower",
+    "multiform evaluate model.mfm test.csv --require promise  # exit code 3 if the promise is broken",
 )
 @model_file
-@input_files
-@click.option("--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training.")
+@true_labels
 @click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
-@input_format
-@speaks
-def command(
+@table_files
+def evaluate(
     model_path: str,
     files: tuple[str, ...],
     target: str | None,
@@ -38,10 +42,6 @@ def command(
     Says the accuracy and what always guessing the commonest class would reach, the accuracy of each loyalty type
     beside what `fit` expected, and whether a promise was kept.
     """
-    from multiform.cli._models import opened
-    from multiform.cli._run import RequirementNotMet
-    from multiform.tables import sources
-
     model = opened(model_path)
     required = _required(require, model)
     with console.progress("predicting") as progress:
@@ -53,6 +53,64 @@ def command(
     console.result(data, _text(data))
     if shortfall is not None:
         raise RequirementNotMet(shortfall)
+
+
+@command(
+    "multiform report model.mfm test.csv -o report.html",
+    "multiform report model.mfm test.csv -o report.html --plan plan.mfm --title 'Triage, March'",
+)
+@model_file
+@click.option("--output", "-o", required=True, metavar="FILE", help="The HTML file to write.")
+@true_labels
+@click.option("--plan", "plan_path", metavar="PLAN", help="A plan to show as well, made by `multiform plan`.")
+@click.option("--title", help="The title of the page.")
+@click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
+@click.option("--no-baselines", is_flag=True, help="Leave the other classifiers out, which take most of the time.")
+@table_files
+def report(
+    model_path: str,
+    files: tuple[str, ...],
+    output: str,
+    target: str | None,
+    plan_path: str | None,
+    no_baselines: bool,
+    file_format: str | None,
+    console: Console,
+    **told: Any,
+) -> None:
+    """Write a report of a model on labelled rows that it has not seen: one HTML file that needs nothing else.
+
+    How well it does and against which baselines, what its loyalty types are worth, which rows it is least sure of, how
+    it was made.
+    """
+    found = sources(files, file_format)
+    check_output(output, (model_path, *(source.path for source in found)))
+    model = opened(model_path)
+    plan = None if plan_path is None else opened_plan(plan_path)
+    with console.progress("reading") as progress:
+        frame, labels = _labelled(model, read(found, progress), target, model_path)
+        if not len(labels):
+            raise TableError("No row has a label, so there is nothing to report.")
+        progress(None, "writing the report")
+        if isinstance(model, MatrixModel):
+            asked: tuple[Any, Any] = model.estimator_, model.transform(frame)
+        else:
+            asked = model, model.typed(frame)
+        page = multiform.report(*asked, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told)
+        page.save(output)
+    text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
+    console.result({"output": output, **page.figures}, text)
+
+
+def _labelled(model: Any, frame: Any, target: str | None, path: str) -> tuple[Any, Any]:
+    """The rows that have a label, without the target column, and their labels."""
+    name = target or model.target_
+    if name is None:
+        raise click.UsageError(f"{path} does not know what the target column is called; give --target")
+    if name not in frame.columns:
+        raise TableError(f"The table has no column {name!r} with the truth; give its name by --target.")
+    labels, present = model.labels(frame[name])
+    return frame.drop(name).filter(polars().Series(present)), labels
 
 
 def _shortfall(data: dict[str, Any], required: float, vacuous: bool) -> str | None:
@@ -87,21 +145,17 @@ def _judged(
     model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
 ) -> tuple[Any, dict[str, Any]]:
     """The truth, and the answers as columns, of all rows with a label."""
-    from multiform.cli._models import labelled
-    from multiform.tables import TableError, batches
-
     true, parts, unlabelled = [], [], 0
     for batch in batches(found):
         try:
-            rows, labels = labelled(model, batch.frame, target, model_path)
-            answers, _ = model.answers(rows) if len(rows) else (None, [])
+            rows, labels = _labelled(model, batch.frame, target, model_path)
+            if len(rows):
+                true.append(labels)
+                parts.append(model.answers(rows)[0])
         except TableError as error:
             raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
-        if answers is not None:
-            true.append(labels)
-            parts.append(answers)
-        progress.at(batch.share)
+        progress(batch.share)
     if not true:
         raise TableError("No row has a label, so there is nothing to compare with.")
     if unlabelled:
@@ -111,9 +165,6 @@ def _judged(
 
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:
-    from multiform.metrics import loyalty_table
-    from multiform.metrics.labels import distinct, positions
-
     labels = distinct(true)
     truth, said = positions(true, labels), positions(answers["label"], labels)  # -1: a label that no row has
     right, counts = truth == said, np.bincount(truth)

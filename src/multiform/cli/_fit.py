@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 import time
 from typing import Any
 
 import click
 import numpy as np
 
-from multiform.cli._console import Console, one_line, speaks, text_table
-from multiform.cli._options import column_options, examples, input_files, input_format, jobs, seed, share
+from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.cli._files import check_output
+from multiform.cli._shared import (
+    Console,
+    column_options,
+    columns_table,
+    command,
+    one_line,
+    seed_and_jobs,
+    share,
+    table_files,
+    this_command,
+)
+from multiform.files import describe, save
+from multiform.tables import TableClassifier, TableError, fit_chosen, located, read, sources
 
 MODELS = ("loyalty", "triage", "cv", "qms")
 CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # rows and cells; with more, the default is as good and the choice slow
 MOST_SHOWN = 60  # columns in the table for people
 
 
-@click.command(
-    "fit",
-    epilog=examples(
-        "multiform fit data.csv --target label -o model.mfm",
-        "multiform fit 'part-*.parquet' -t label -o model.mfm --id patient --as-category postcode",
-        "multiform fit data.csv -t label -o model.mfm --target-accuracy 0.99",
-    ),
+@command(
+    "multiform fit data.csv --target label -o model.mfm",
+    "multiform fit 'part-*.parquet' -t label -o model.mfm --id patient --as-category postcode",
+    "multiform fit data.csv -t label -o model.mfm --target-accuracy 0.99",
 )
-@input_files
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column to predict.")
 @click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, .mfm by custom.")
 @click.option(
@@ -41,51 +48,38 @@ MOST_SHOWN = 60  # columns in the table for people
 )
 @click.option("--confidence", type=share, help="How surely the promise holds; 0.95 if not given.")
 @click.option("--noise", type=click.FloatRange(min=0), help="Regularisation; chosen by cross-validation if not given.")
-@click.option("--components", type=click.IntRange(1, 100_000), help="q, the rows of each separator.")
+@click.option("--components", "n_components", type=click.IntRange(1, 100_000), help="q, the rows of each separator.")
 @click.option(
-    "--alpha",
-    type=click.FloatRange(0, 1, max_open=True),
-    help="The loss leaves pairs alone whose ratio is below this.",
+    "--alpha", type=click.FloatRange(0, 1, max_open=True), help="The loss leaves pairs alone whose ratio is below this."
 )
 @click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="How separators are found.")
 @click.option("--max-iter", type=click.IntRange(min=1), help="Passes over the data.")
 @click.option("--balanced", is_flag=True, help="Weigh rare classes up.")
 @column_options
-@seed
-@jobs
-@input_format
-@speaks
-def command(
-    files: tuple[str, ...],
-    target: str,
-    output: str,
-    file_format: str | None,
-    console: Console,
-    **options: Any,
+@seed_and_jobs
+@table_files
+def fit(
+    files: tuple[str, ...], target: str, output: str, file_format: str | None, console: Console, **options: Any
 ) -> None:
     """Train a model on a table and write it to a file.
 
     FILE is CSV, TSV, Parquet, Arrow or NPZ, - for standard input; several files, or a pattern, are one table. What
     each column is taken for is shown, and saved with the model; --as-number and its like overrule it.
     """
-    from multiform.cli._output import check_output
-    from multiform.files import describe, save
-    from multiform.tables import TableError, located, read, sources
-
     model_name = _model_name(options)
     found = sources(files, file_format)
     check_output(output, (source.path for source in found))
     with console.progress("reading") as progress:
-        frame = read(found, progress.at)
-        progress.stage("training")
+        frame = read(found, progress)
+        progress(None, "training")
         begin = time.perf_counter()
         try:
             model = _trained(frame, target, model_name, options)
         except TableError as error:
             raise located(error, found) from error
         seconds = time.perf_counter() - begin
-        progress.stage("writing")
-        save(model, output, notes={"command": shlex.join(["multiform", *sys.argv[1:]]), "seed": options["seed"]})
+        progress(None, "writing")
+        save(model, output, notes={"command": this_command(), "seed": options["random_state"]})
     _say_notes(console, model)
     told = describe(output)
     data = {
@@ -115,14 +109,10 @@ def _model_name(options: dict[str, Any]) -> str:
 
 
 def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
-    from multiform import QMSClassifierCV
-    from multiform.tables import TableClassifier, fit_chosen
-
     roles = {name: options[name] for name in ("drop", "numbers", "categories", "dates", "texts", "identifiers")}
-    shared: dict[str, Any] = {"n_jobs": options["jobs"], "random_state": options["seed"]}
+    shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
     weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
-    found = {"n_components": options["components"], "alpha": options["alpha"], "max_iter": options["max_iter"]}
-    found = {name: value for name, value in found.items() if value is not None}
+    found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
     ensemble = QMSClassifierCV(**shared, **weight, **found)
     if model_name == "cv":
         if options["solver"] not in (None, "adam"):
@@ -137,22 +127,16 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
             found["noise"] = options["noise"]
         elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
             found["noise"] = float(ensemble.set_params(encodings=("plain",)).fit(matrix, labels).best_noise_)
-        return _estimator(model_name, shared, {**weight, **found}, options)
+        qms = QMSClassifier(**shared, **weight, **found)
+        if model_name == "qms":
+            return qms
+        loyalty = LoyaltyClassifier(qms, random_state=options["random_state"])
+        if model_name == "loyalty":
+            return loyalty
+        promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
+        return TriageClassifier(loyalty, random_state=options["random_state"], **promise)
 
     return fit_chosen(TableClassifier(**roles), frame, target, chosen)
-
-
-def _estimator(model_name: str, shared: dict[str, Any], found: dict[str, Any], options: dict[str, Any]) -> Any:
-    from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
-
-    qms = QMSClassifier(**shared, **found)
-    if model_name == "qms":
-        return qms
-    loyalty = LoyaltyClassifier(qms, random_state=shared["random_state"])
-    if model_name == "loyalty":
-        return loyalty
-    promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
-    return TriageClassifier(loyalty, random_state=shared["random_state"], **promise)
 
 
 def _say_notes(console: Console, model: Any) -> None:
@@ -175,27 +159,19 @@ def _say_notes(console: Console, model: Any) -> None:
 
 
 def _text(model: Any, data: dict[str, Any]) -> str:
-    rows = [["column", "taken as", "becomes", "because"]]
-    for column in model.columns_[:MOST_SHOWN]:
-        rows.append([column.name, column.role, str(len(column.feature_names())), column.why])
-    if len(model.columns_) > MOST_SHOWN:
-        rows.append([f"and {len(model.columns_) - MOST_SHOWN} more", "", "", "`multiform info` lists them"])
     counts = ", ".join(f"{one_line(label)} {count}" for label, count in data["classes"].items())
+    counts = counts if len(counts) <= 200 else counts[:196] + " ..."
     width = len(model.encoded_names())
     lines = [
-        f"{data['rows']} rows, target {data['target']!r} of {len(data['classes'])} classes: {_short(counts)}",
+        f"{data['rows']} rows, target {data['target']!r} of {len(data['classes'])} classes: {counts}",
         "",
-        text_table(rows, right=[2]),
+        columns_table(data["columns"], MOST_SHOWN),
         "",
         f"{data['kind']} on {width} column{'s' * (width != 1)} of numbers, {data['seconds']:.1f} s",
         *_estimates(model.estimator_),
         f"written to {data['model']}, {data['bytes']:,} bytes",
     ]
     return "\n".join(lines)
-
-
-def _short(text: str, most: int = 200) -> str:
-    return text if len(text) <= most else text[: most - 4] + " ..."
 
 
 def _estimates(estimator: Any) -> list[str]:

@@ -1,19 +1,25 @@
-"""``multiform info``."""
+"""``multiform info`` and ``multiform export``: what is in a model file, and the model in another format."""
 
 from __future__ import annotations
 
+import importlib.util
+import platform
 from typing import Any
 
 import click
+import numpy
+import sklearn
 
-from multiform.cli._console import Console, speaks, text_table
-from multiform.cli._options import examples
+import multiform
+from multiform.cli._files import check_output, opened
+from multiform.cli._shared import Console, columns_table, command, model_file, text_table
+from multiform.files import describe
+from multiform.runtime import effective_threads, kernel_name
 
 
-@click.command("info", epilog=examples("multiform info model.mfm", "multiform info model.mfm --json", "multiform info"))
+@command("multiform info model.mfm", "multiform info model.mfm --json", "multiform info")
 @click.argument("model_path", metavar="[MODEL]", required=False)
-@speaks
-def command(model_path: str | None, console: Console) -> None:
+def info(model_path: str | None, console: Console) -> None:
     """Say what is in a model file, or, without one, about this installation.
 
     The file's checksum is checked. No model is made of it.
@@ -22,22 +28,39 @@ def command(model_path: str | None, console: Console) -> None:
         data = _installation()
         console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
         return
-    from multiform.files import describe
-
     data = describe(model_path)
     console.result(data, _text(model_path, data))
 
 
+@command("multiform export model.mfm --onnx model.onnx")
+@model_file
+@click.option("--onnx", "onnx_path", required=True, metavar="FILE", help="The ONNX file to write.")
+@click.option("--double", is_flag=True, help="The inputs are doubles instead of floats.")
+def export(model_path: str, onnx_path: str, double: bool, console: Console) -> None:
+    """Write a model as ONNX, which onnxruntime reads without Python.
+
+    The outputs are label and probabilities; loyalty and loyalty_score, or accepted and trust, where the model has
+    them. What makes numbers of a table's columns is not part of it: the inputs are the numbers, in the order that
+    is told.
+    """
+    from multiform.export import to_onnx
+
+    check_output(onnx_path, [model_path])
+    model = opened(model_path)
+    converted = to_onnx(model.estimator_, onnx_path, double=double)
+    inputs, outputs = model.encoded_names(), [output.name for output in converted.graph.output]
+    text = "\n".join(
+        [
+            f"{type(model.estimator_).__name__} written to {onnx_path}",
+            f"outputs: {', '.join(outputs)}",
+            f"input X, {'double' if double else 'float'}, {len(inputs)} columns:",
+            *(f"  {number:>4}  {name}" for number, name in enumerate(inputs)),
+        ]
+    )
+    console.result({"output": onnx_path, "inputs": inputs, "outputs": outputs}, text)
+
+
 def _installation() -> dict[str, Any]:
-    import importlib.util
-    import platform
-
-    import numpy
-    import sklearn
-
-    import multiform
-    from multiform.runtime import effective_threads, kernel_name
-
     optional = {"polars": "cli", "safetensors": "files", "matplotlib": "plots", "jinja2": "report", "onnx": "onnx"}
     return {
         "multiform": multiform.__version__,
@@ -63,9 +86,7 @@ def _text(path: str, data: dict[str, Any]) -> str:
         lines.append(f"classes: {', '.join(map(str, data['classes'][:30]))}")
     columns = data["columns"] or []
     if columns and isinstance(columns[0], dict):
-        rows = [["column", "taken as", "becomes", "because"]]
-        rows += [[c["name"], c["role"], str(len(c["becomes"])), c["why"]] for c in columns]
-        lines += ["", text_table(rows, right=[2]), ""]
+        lines += ["", columns_table(columns), ""]
     elif columns:
         lines.append(f"columns: {', '.join(map(str, columns[:30]))}")
     lines += _flat("training", data["training"])

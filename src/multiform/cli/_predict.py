@@ -1,26 +1,46 @@
-"""``multiform predict``."""
+"""``multiform predict``: answers to a file, a piece at a time; the file appears when it is whole."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import click
 
-from multiform.cli._console import Console, speaks, text_table
-from multiform.cli._options import examples, input_files, input_format, model_file, names
+from multiform.cli._files import check_output, opened
+from multiform.cli._shared import Console, command, model_file, names, table_files, text_table
+from multiform.files import atomic_path
+from multiform.tables import TableError, batches, polars, sources
+
+FORMAT_OF = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
+ODD = {
+    "missing": "without a value, which the training table did not have; taken as the median",
+    "unseen": "with a value that the training table does not have",
+    "unreadable": "that cannot be read; taken as missing",
+}
+
+Write = Callable[[Any], None]
 
 
-@click.command(
-    "predict",
-    epilog=examples(
-        "multiform predict model.mfm new.csv -o answers.csv",
-        "multiform predict model.mfm 'new-*.parquet' -o answers.parquet --keep id --chances",
-        "cat new.csv | multiform predict model.mfm - | head",
-    ),
+@command(
+    "multiform predict model.mfm new.csv -o answers.csv",
+    "multiform predict model.mfm 'new-*.parquet' -o answers.parquet --keep id --chances",
+    "cat new.csv | multiform predict model.mfm - | head",
 )
 @model_file
-@input_files
 @click.option(
     "--output",
     "-o",
@@ -35,9 +55,8 @@ from multiform.cli._options import examples, input_files, input_format, model_fi
     "--keep", multiple=True, callback=names, metavar="NAMES", help="Columns of the table to copy to the output."
 )
 @click.option("--chances", is_flag=True, help="The chance of every class, too.")
-@input_format
-@speaks
-def command(
+@table_files
+def predict(
     model_path: str,
     files: tuple[str, ...],
     output: str,
@@ -53,10 +72,6 @@ def command(
     promise says which answers are accepted. The table is read a piece at a time, so it may be larger than memory. The
     output appears when it is complete.
     """
-    from multiform.cli._models import opened
-    from multiform.cli._output import answer_writer, check_output
-    from multiform.tables import TableError, batches, sources
-
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
     found = sources(files, file_format)
@@ -66,7 +81,7 @@ def command(
     labels: Counter[str] = Counter()
     odd: Counter[tuple[str, str]] = Counter()
     rows = 0
-    with console.progress("predicting") as progress, answer_writer(output, output_format) as write:
+    with console.progress("predicting") as progress, _answer_writer(output, output_format) as write:
         for batch in batches(found):
             lacking = [name for name in keep if name not in batch.frame.columns]
             if lacking:
@@ -79,27 +94,11 @@ def command(
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
             odd.update({(found.column, found.kind): found.cells for found in surprises})
             rows += len(answers)
-            progress.at(batch.share, f"predicting, {rows:,} rows")
+            progress(batch.share, f"predicting, {rows:,} rows")
     for (column, kind), cells in sorted(odd.items()):
-        console.note(f"column {column!r}: {cells} cell{'s' * (cells != 1)} {_odd(kind)}.")
-    if output != "-":
-        _say(console, output, rows, labels, odd)
-
-
-def _beside(kept: Any, answers: Any) -> Any:
-    taken = [name for name in kept.columns if name in answers.columns]
-    return kept.rename({name: f"{name} given" for name in taken}).hstack(answers) if kept.width else answers
-
-
-def _odd(kind: str) -> str:
-    return {
-        "missing": "without a value, which the training table did not have; taken as the median",
-        "unseen": "with a value that the training table does not have",
-        "unreadable": "that cannot be read; taken as missing",
-    }[kind]
-
-
-def _say(console: Console, output: str, rows: int, labels: Counter[str], odd: Counter[tuple[str, str]]) -> None:
+        console.note(f"column {column!r}: {cells} cell{'s' * (cells != 1)} {ODD[kind]}.")
+    if output == "-":
+        return
     data = {
         "output": output,
         "rows": rows,
@@ -109,3 +108,63 @@ def _say(console: Console, output: str, rows: int, labels: Counter[str], odd: Co
     shown = [[str(label), str(count), f"{count / rows:.1%}"] for label, count in labels.most_common(20)]
     text = text_table([["label", "rows", "share"], *shown], right=[1, 2])
     console.result(data, f"{text}\n{rows} rows written to {output}")
+
+
+def _beside(kept: Any, answers: Any) -> Any:
+    taken = [name for name in kept.columns if name in answers.columns]
+    return kept.rename({name: f"{name} given" for name in taken}).hstack(answers) if kept.width else answers
+
+
+@contextmanager
+def _answer_writer(output: str, output_format: str | None) -> Iterator[Write]:
+    """A function that appends a frame to the output; ``-`` is standard output."""
+    found = output_format or ("csv" if output == "-" else FORMAT_OF.get(Path(output).suffix.lower()))
+    if found is None:
+        raise click.UsageError(f"{output}: name the output .csv, .tsv, .parquet or .jsonl, or give --output-format")
+    if output == "-":
+        if found == "parquet":
+            raise click.UsageError("parquet cannot be written to standard output; give --output a file")
+        yield _appender(sys.stdout.buffer, found)
+        return
+    with atomic_path(output) as part:
+        if found == "parquet":
+            with _parquet_parts(part) as write:
+                yield write
+            return
+        with open(part, "wb") as stream:
+            yield _appender(stream, found)
+
+
+def _appender(stream: BinaryIO, found: str) -> Write:
+    begun = False
+
+    def write(frame: Any) -> None:
+        nonlocal begun
+        # By way of Python, whose streams say it when nobody reads them any more.
+        if found == "jsonl":
+            text = frame.write_ndjson()
+        else:
+            text = frame.write_csv(include_header=not begun, separator="\t" if found == "tsv" else ",")
+        stream.write(text.encode("utf-8"))
+        stream.flush()
+        begun = True
+
+    return write
+
+
+@contextmanager
+def _parquet_parts(target: Path) -> Iterator[Write]:
+    """Parquet cannot be appended to: the pieces are files, which are joined without reading them all at once."""
+    pl = polars()
+    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+    try:
+        parts: list[Path] = []
+
+        def write(frame: Any) -> None:
+            parts.append(folder / f"{len(parts):09d}.parquet")
+            frame.write_parquet(parts[-1])
+
+        yield write
+        pl.scan_parquet(parts, glob=False).sink_parquet(target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

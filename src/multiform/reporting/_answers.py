@@ -6,67 +6,39 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import _num_samples
 
+from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.metrics import LoyaltyTable, loyalty_table, trust_score
 from multiform.metrics.labels import distinct, positions
-
-__all__ = ["Answers", "Promise", "ask", "layers"]
-
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What a triage has promised of its accepted answers, and which of these samples it accepts."""
-
-    target_accuracy: float
-    confidence: float
-    guarantee: str
-    per_class: bool
-    accepted: npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Answers:
-    """A model's answers to labelled samples.
+    """A model's answers to labelled samples; None is what the model does not say."""
 
-    Attributes
-    ----------
-    classes : array of shape (m,)
-        Every label that was answered or true, in order.
-    truth, labels : int arrays of shape (n,)
-        What each sample is and what was answered, as positions in `classes`.
-    chances : array of shape (n, m) or None
-        In the order of `classes`; a class that the model does not know has none.
-    trust : array of shape (n,) or None
-        How sure each answer is.
-    trust_is_chance : bool
-        Whether that is meant as the chance of being right.
-    loyalty : array of shape (n,) or None
-        The loyalty type of each answer.
-    estimated : LoyaltyTable or None
-        What training expected of the types.
-    promise : Promise or None
-    """
-
-    classes: Array
-    truth: npt.NDArray[np.intp]
-    labels: npt.NDArray[np.intp]
-    chances: Array | None
-    trust: npt.NDArray[np.float64] | None
-    trust_is_chance: bool
-    loyalty: Array | None
-    estimated: LoyaltyTable | None
-    promise: Promise | None
+    classes: Array  # every label that was answered or true, in order
+    truth: Indices  # what each sample is, as a position in `classes`
+    labels: Indices  # what was answered, likewise
+    chances: Array | None  # per sample and class; a class that the model does not know has none
+    trust: Doubles | None  # how sure each answer is
+    trust_is_chance: bool  # whether that is meant as the chance of being right
+    loyalty: Array | None  # the loyalty type of each answer
+    estimated: LoyaltyTable | None  # what training expected of the types
+    triage: Any  # the classifier that promises an accuracy of the answers that it accepts
+    accepted: Bools | None  # which those are
 
     @property
-    def right(self) -> npt.NDArray[np.bool_]:
+    def right(self) -> Bools:
         """Which answers are right."""
         return np.asarray(self.labels == self.truth)
+
+    @property
+    def can_be_ranked(self) -> bool:
+        """Whether it is known of every answer how sure it is."""
+        return self.trust is not None and not np.isnan(self.trust).any()
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -110,16 +82,10 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
         chances = np.zeros((len(truth), len(classes)))
         chances[:, positions(known, classes)] = model.predict_proba(X)
 
-    loyalty, estimated, promise, trust, is_chance = None, None, None, None, False
+    loyalty, estimated, triage, accepted, trust, is_chance = None, None, None, None, None, False
     for part, seen in layers(model, X):
-        if promise is None and hasattr(part, "certificates_"):
-            promise = Promise(
-                float(part.target_accuracy),
-                float(part.confidence),
-                str(part.guarantee_),
-                bool(part.per_class),
-                ~np.asarray(part.defer(seen)),
-            )
+        if triage is None and hasattr(part, "certificates_"):
+            triage, accepted = part, ~np.asarray(part.defer(seen))
             trust = np.asarray(part.trust_score(seen), dtype=np.float64)
         if loyalty is None and hasattr(part, "predict_loyalty"):
             loyalty = np.asarray(part.predict_loyalty(seen))
@@ -129,10 +95,10 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
             trust, is_chance = np.asarray(part.loyalty_score(seen), dtype=np.float64), True
     if trust is None and (chances is not None or hasattr(model, "decision_function")):
         trust, is_chance = trust_score(model, X), chances is not None
-    if promise is not None and trust is not None:
+    if triage is not None and trust is not None:
         is_chance = bool(((trust >= 0) & (trust <= 1)).all())
     found = positions(truth, classes), positions(labels, classes)
-    return Answers(classes, *found, chances, trust, is_chance, loyalty, estimated, promise)
+    return Answers(classes, *found, chances, trust, is_chance, loyalty, estimated, triage, accepted)
 
 
 def layers(model: Any, X: Any) -> list[tuple[Any, Any]]:

@@ -9,8 +9,7 @@ import scipy.sparse
 
 from multiform._typing import Array, Doubles
 from multiform.columns import columns_of, typed
-
-__all__ = ["as_number", "described", "kind_of", "read_columns"]
+from multiform.reporting._pictures import plain
 
 
 def read_columns(X: Any) -> dict[str, Array] | None:
@@ -45,7 +44,7 @@ def described(column: Array) -> dict[str, Any]:
         return told | {"values": "empty"}
     if kind == "text":
         frequent = np.argsort(-counts, kind="stable")[:3]
-        shown = ", ".join(f"{_shortened(str(names[i]))} ({counts[i] / len(present):.0%})" for i in frequent)
+        shown = ", ".join(f"{plain(names[i], most=24)} ({counts[i] / len(present):.0%})" for i in frequent)
         return told | {"values": shown + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")}
     least, middle, most = np.quantile(present, [0, 0.5, 1])
     if kind == "date":
@@ -54,7 +53,3 @@ def described(column: Array) -> dict[str, Any]:
     if least == most:
         return told | {"values": f"always {least:.4g}"}
     return told | {"values": f"{least:.4g} to {most:.4g}, median {middle:.4g}"}
-
-
-def _shortened(text: str, most: int = 24) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

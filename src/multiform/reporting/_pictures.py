@@ -6,39 +6,21 @@ import base64
 import io
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from multiform.displays import ConfusionTensorDisplay, LoyaltyDisplay, RiskCoverageDisplay
 from multiform.displays.style import BLUE, GREY, ORANGE
-from multiform.metrics import confusion_tensor
+from multiform.metrics import aurc, confusion_tensor, risk_coverage_curve
 from multiform.reporting._answers import Answers
-from multiform.reporting._scores import ModelScores
 
-__all__ = [
-    "WIDE",
-    "Picture",
-    "classes_picture",
-    "confusion_pictures",
-    "drawn",
-    "loyalty_picture",
-    "named",
-    "plain",
-    "results_picture",
-    "risk_picture",
-]
-
-Array = npt.NDArray[Any]
 WIDE = 5.0  # inches; narrow enough that its letters can be read on a phone
 MOST_POINTS = 2_000
-MANY_CLASSES = 30
+MANY_CLASSES = 30  # what is shown of more
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """An image as a data URI, and what it shows in words."""
 
     uri: str
@@ -105,38 +87,37 @@ def classes_picture(answers: Answers) -> Picture:
     return drawn(draw, alt, (WIDE, 1.2 + 0.36 * len(shown)))
 
 
-def results_picture(rows: Sequence[ModelScores]) -> Picture:
+def results_picture(rows: Sequence[dict[str, Any]]) -> Picture:
     """Accuracies as dots with their intervals; what lies far below is an arrow, as it would squeeze the rest."""
-    own = rows[0].accuracy
-    far = own.value - max(0.15, 6 * (own.high - own.low))
-    shown = [row.accuracy for row in rows if row.accuracy.value >= far]
+    accuracies = [row["accuracy"] for row in rows]
+    far = accuracies[0].value - max(0.15, 6 * (accuracies[0].high - accuracies[0].low))
+    shown = [one for one in accuracies if one.value >= far]
     left = max(0.0, min(one.low for one in shown) - 0.02) if len(shown) < len(rows) else None
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()
-        for place, row in enumerate(rows):
-            colour = BLUE if row.is_model else GREY
-            value, text = row.accuracy.value, f"{row.accuracy.value:.1%}"
+        for place, (value, low, high) in enumerate(accuracies):
+            colour, text = BLUE if rows[place]["is_model"] else GREY, f"{value:.1%}"
             if left is not None and value < far:
                 axis.plot(left, place, "<", color=colour, markersize=8, clip_on=False)
                 axis.annotate(text, (left, place), (10, 0), textcoords="offset points", va="center")
                 continue
-            reach = [[value - row.accuracy.low], [row.accuracy.high - value]]
+            reach = [[value - low], [high - value]]
             axis.errorbar(value, place, xerr=reach, fmt="o", color=colour, capsize=4, markersize=8)
             axis.annotate(text, (value, place), (0, 9), textcoords="offset points", ha="center")
-        axis.set_yticks(range(len(rows)), named(row.name for row in rows))
+        axis.set_yticks(range(len(rows)), named(row["name"] for row in rows))
         axis.set_ylim(len(rows) - 0.5, -0.7)
         axis.set_xlim(left=left)
         axis.xaxis.set_major_formatter(lambda value, _: f"{round(100 * value, 1):g}%")
         axis.set_xlabel("accuracy, with its 95% interval")
         axis.grid(axis="x", alpha=0.3)
 
-    alt = "; ".join(f"{plain(row.name)} {row.accuracy.value:.1%}" for row in rows)
+    alt = "; ".join(f"{plain(row['name'])} {row['accuracy'].value:.1%}" for row in rows)
     return drawn(draw, f"Accuracies: {alt}.", (WIDE, 0.9 + 0.52 * len(rows)))
 
 
 def confusion_pictures(answers: Answers) -> list[Picture]:
-    """The confusion tensor, one picture a loyalty type; one for all answers where there are no types."""
+    """The confusion tensor, one picture per loyalty type; one for all answers where there are no types."""
     levels = ("all answers",) if answers.loyalty is None else answers.levels
     loyalty = np.full(len(answers.truth), levels[0]) if answers.loyalty is None else answers.loyalty
     every = np.arange(len(answers.classes))
@@ -170,8 +151,6 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
 def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
     """Risk against coverage, the promise as a line, and what triage accepts as a point."""
     assert answers.trust is not None
-    from multiform.metrics import aurc, risk_coverage_curve
-
     coverage, risk, _ = risk_coverage_curve(answers.truth, answers.labels, answers.trust)
     area = aurc(answers.truth, answers.labels, answers.trust)
     few = np.unique(np.linspace(0, len(coverage) - 1, min(len(coverage), MOST_POINTS)).astype(int))
@@ -185,10 +164,10 @@ def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
         axis.set_ylim(0, min(top, 1.0))
         for formatted in (axis.xaxis, axis.yaxis):
             formatted.set_major_formatter(lambda value, _: f"{value:.3g}" if value < 0.01 and value else f"{value:.2g}")
-        promise = answers.promise
-        if promise is not None and promise.accepted.any():
-            error = 1 - answers.right[promise.accepted].mean()
-            axis.plot(promise.accepted.mean(), error, "D", color=ORANGE, markersize=9, label="accepted by triage")
+        accepted = answers.accepted
+        if accepted is not None and accepted.any():
+            error = 1 - answers.right[accepted].mean()
+            axis.plot(accepted.mean(), error, "D", color=ORANGE, markersize=9, label="accepted by triage")
             axis.legend(frameon=False, loc="upper left")
 
     alt = f"Error against coverage: {risk[-1]:.1%} when everything is answered; the area under the curve is {area:.4f}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,63 +10,35 @@ from multiform.displays import CostAccuracyDisplay, PlanDisplay
 from multiform.displays.style import BLUE
 from multiform.reporting._pictures import WIDE, Picture, drawn, named, plain
 
-__all__ = ["PlanSection", "plan_section"]
 
-
-@dataclass(frozen=True)
-class Step:
-    """One test of the order: its price there, and the share of the samples for whom it is bought."""
-
-    name: str
-    price: float
-    bought: float | None
-
-
-@dataclass(frozen=True)
-class PlanSection:
-    """What the page says of a plan."""
-
-    policy: str
-    steps: list[Step]
-    expected_cost: float
-    panel_cost: float
-    theta: float
-    n_samples: int | None
-    mean_bill: float | None
-    accuracy: float | None
-    pictures: list[tuple[Picture, str]]
-
-    @property
-    def cost_share(self) -> float:
-        """The expected cost as a share of the full panel's."""
-        return self.expected_cost / self.panel_cost if self.panel_cost else 0.0
-
-
-def plan_section(plan: Any, X: Any, y: Any) -> PlanSection:
+def plan_section(plan: Any, X: Any, y: Any) -> dict[str, Any]:
     """Look at a fitted `DiagnosisPlanner`, and follow it on the samples where these have its columns."""
-    followed = plan.acquire(X) if _has_columns(plan, X) else None
     prices = plan.tariff_.bill(plan.order_)
-    bought: dict[str, float] = {}
-    if followed is not None:
-        bought = {name: float(np.mean([name in tests for tests in followed.tests])) for name in plan.order_}
-    steps = [Step(name, price, bought.get(name)) for name, price in zip(plan.order_, prices, strict=True)]
-    pictures = [
-        (_chart(plan), "The plan: what is bought next, and how many of the training samples stop where."),
-        (_frontier(plan), "Cost and accuracy of stopping earlier or later, cross-fitted; the plan is marked."),
-    ]
-    if followed is not None:
-        pictures.append((_purchases(steps), "For how many samples of this report each test is bought."))
-    return PlanSection(
-        str(plan.policy),
-        steps,
-        float(plan.expected_cost_),
-        float(plan.panel_cost_),
-        float(plan.theta_),
-        None if followed is None else len(followed),
-        None if followed is None else float(np.mean(followed.cost)),
-        None if followed is None else float(np.mean(np.asarray(followed.answer) == np.asarray(y))),
-        pictures,
-    )
+    section: dict[str, Any] = {
+        "policy": plan.policy,
+        "steps": [{"name": name, "price": price} for name, price in zip(plan.order_, prices, strict=True)],
+        "expected_cost": plan.expected_cost_,
+        "panel_cost": plan.panel_cost_,
+        "cost_share": plan.expected_cost_ / plan.panel_cost_ if plan.panel_cost_ else 0.0,
+        "theta": plan.theta_,
+        "mean_bill": None,
+        "pictures": [
+            (_chart(plan), "The plan: what is bought next, and how many of the training samples stop where."),
+            (_frontier(plan), "Cost and accuracy of stopping earlier or later, cross-fitted; the plan is marked."),
+        ],
+    }
+    if _has_columns(plan, X):
+        followed = plan.acquire(X)
+        section |= {
+            "n_samples": len(followed),
+            "mean_bill": float(np.mean(followed.cost)),
+            "accuracy": float(np.mean(np.asarray(followed.answer) == np.asarray(y))),
+        }
+        for step in section["steps"]:
+            step["bought"] = float(np.mean([step["name"] in tests for tests in followed.tests]))
+        picture = _purchases({step["name"]: step["bought"] for step in section["steps"]})
+        section["pictures"].append((picture, "For how many samples of this report each test is bought."))
+    return section
 
 
 def _has_columns(plan: Any, X: Any) -> bool:
@@ -78,25 +49,20 @@ def _has_columns(plan: Any, X: Any) -> bool:
     return np.ndim(X) == 2 and np.shape(X)[1] == len(names)
 
 
-def _purchases(steps: list[Step]) -> Picture:
-    shares = [0.0 if step.bought is None else float(step.bought) for step in steps]
-
+def _purchases(shares: dict[str, float]) -> Picture:
     def draw(figure: Any) -> None:
         axis = figure.subplots()
-        bars = axis.barh(range(len(steps)), shares, color=BLUE)
-        axis.bar_label(bars, [f"{share:.0%}" for share in shares], padding=3, fontsize=9)
-        axis.set_yticks(range(len(steps)), named(step.name for step in steps))
+        bars = axis.barh(range(len(shares)), list(shares.values()), color=BLUE)
+        axis.bar_label(bars, [f"{share:.0%}" for share in shares.values()], padding=3, fontsize=9)
+        axis.set_yticks(range(len(shares)), named(shares))
         axis.invert_yaxis()
         axis.set_xlim(0, 1.12)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if value <= 1 else "")
         axis.set_xlabel("share of the samples")
 
-    told = ", ".join(f"{plain(step.name)} {share:.0%}" for step, share in zip(steps, shares, strict=True))
-    return drawn(
-        draw,
-        f"Tests in the order of the plan, and for how many samples each is bought: {told}.",
-        (WIDE, 1.0 + 0.32 * len(steps)),
-    )
+    told = ", ".join(f"{plain(name)} {share:.0%}" for name, share in shares.items())
+    alt = f"Tests in the order of the plan, and for how many samples each is bought: {told}."
+    return drawn(draw, alt, (WIDE, 1.0 + 0.32 * len(shares)))
 
 
 def _chart(plan: Any) -> Picture:

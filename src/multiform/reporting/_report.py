@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from sklearn.pipeline import Pipeline
 
 from multiform.files import atomic_path
+from multiform.metrics import accuracy_at_coverage
 from multiform.metrics.labels import positions
 from multiform.reporting._answers import Answers, ask, layers
-from multiform.reporting._baselines import compare
 from multiform.reporting._columns import described, read_columns
-from multiform.reporting._doubts import class_doubts, confident_mistakes, least_sure
+from multiform.reporting._doubts import doubts
 from multiform.reporting._pictures import (
     classes_picture,
     confusion_pictures,
@@ -27,14 +31,11 @@ from multiform.reporting._pictures import (
     risk_picture,
 )
 from multiform.reporting._plan import plan_section
-from multiform.reporting._provenance import provenance
-from multiform.reporting._scores import difference, proportion, scores
+from multiform.reporting._results import compare, difference, proportion, scores
 
-__all__ = ["Report", "report"]
-
+PACKAGES = ("multiform", "numpy", "scipy", "scikit-learn", "matplotlib")
 MOST_COLUMNS = 40
 MOST_NAMELESS = 8  # columns of a matrix say little
-MOST_CLASSES = 30
 
 
 @dataclass(frozen=True)
@@ -156,32 +157,32 @@ def report(
     if plan is None and hasattr(model, "order_") and hasattr(model, "frontier_"):
         plan = model  # a planner answers, too
     answers = ask(model, X, y)
-    if answers.promise is not None and target_accuracy is None:
-        target_accuracy = answers.promise.target_accuracy
+    if answers.triage is not None and target_accuracy is None:
+        target_accuracy = float(answers.triage.target_accuracy)
+    comparison = None
+    if baselines:
+        known = None if y_train is None else positions(np.asarray(y_train), answers.classes)
+        comparison = compare(X, answers.truth, X_train, known, random_state)
     sections = {
         **_data(model, X, answers),
-        **_results(model, X, answers, X_train, y_train, baselines, random_state),
+        **_results(answers, comparison),
         **_trust(answers, target_accuracy),
-        **_doubts(model, X, answers),
+        **doubts(model, X, answers),
         "plan": None if plan is None else plan_section(plan, X, answers.classes[answers.truth]),
     }
     name = type(layers(model, X)[-1][0]).__name__
+    topic = f"Predicting {model.target_}: " if getattr(model, "target_", None) is not None else ""
     html = environment.get_template("template.html").render(
-        title=title or _title(model, name, len(answers.truth)),
+        title=title or f"{topic}{name} on {len(answers.truth):,} samples",
         style=(files("multiform.reporting") / "style.css").read_text(encoding="utf-8"),
         model_name=name,
         answers=answers,
         n=len(answers.truth),
         target_accuracy=target_accuracy,
-        made=provenance(model, X, command),
+        made=_provenance(model, X, command),
         **sections,
     )
     return Report(html, _figures(answers, sections))
-
-
-def _title(model: Any, name: str, n: int) -> str:
-    target = getattr(model, "target_", None)
-    return f"{name} on {n:,} samples" if target is None else f"Predicting {target}: {name} on {n:,} samples"
 
 
 def _environment() -> Any:
@@ -215,50 +216,40 @@ def _environment() -> Any:
 
 def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
     """What the data are."""
+    n = len(answers.truth)
     columns = read_columns(X)
     told = {name: described(column) for name, column in (columns or {}).items()}
     roles = {column.name: f"{column.role}: {column.why}" for column in getattr(model, "columns_", [])}
     has_names = hasattr(X, "columns") or isinstance(X, Mapping)
-    shown = list(told)[: MOST_COLUMNS if has_names else MOST_NAMELESS]
+    shown = list(told.items())[: MOST_COLUMNS if has_names else MOST_NAMELESS]
     n_columns = X.shape[1] if columns is None else len(columns)
-    n_missing = sum(column["n_missing"] for column in told.values())
     return {
         "columns": [
-            {
-                "name": name,
-                **told[name],
-                "missing": told[name]["n_missing"] / len(answers.truth),
-                "why": roles.get(name),
-            }
-            for name in shown
+            {"name": name, **column, "missing": column["n_missing"] / n, "why": roles.get(name)}
+            for name, column in shown
         ],
         "n_columns": n_columns,
         "is_sparse": columns is None,
-        "missing": n_missing / max(1, n_columns * len(answers.truth)),
+        "missing": sum(column["n_missing"] for column in told.values()) / max(1, n_columns * n),
         "n_classes": len(answers.classes),
         "classes_picture": classes_picture(answers),
         "has_roles": bool(roles),
     }
 
 
-def _results(
-    model: Any, X: Any, answers: Answers, X_train: Any, y_train: Any, baselines: bool, seed: int
-) -> dict[str, Any]:
+def _results(answers: Answers, comparison: tuple[Any, ...] | None) -> dict[str, Any]:
     """How well it does, and against which baselines."""
     every = np.arange(len(answers.classes))
     own = scores("this model", answers.truth, answers.labels, answers.chances, every, answers.trust, is_model=True)
     rows, how, briefly, best, gain = [own], None, None, None, None
-    if baselines:
-        known = None if y_train is None else positions(np.asarray(y_train), answers.classes)
-        comparison = compare(X, answers.truth, X_train, known, seed)
-        truth, how, briefly = answers.truth[comparison.rows], comparison.how, comparison.briefly
-        for other in comparison.baselines:
-            trust = None if other.chances is None else other.chances.max(axis=1)
-            rows.append(scores(other.name, truth, other.labels, other.chances, other.classes, trust, is_model=False))
-        strongest = max(range(1, len(rows)), key=lambda i: rows[i].accuracy.value)
+    if comparison is not None:
+        others, asked, how, briefly = comparison
+        truth = answers.truth[asked]
+        for name, labels, chances, classes in others:
+            rows.append(scores(name, truth, labels, chances, classes, chances.max(axis=1), is_model=False))
+        strongest = max(range(1, len(rows)), key=lambda i: rows[i]["accuracy"].value)
         best = rows[strongest]
-        other_right = comparison.baselines[strongest - 1].labels == truth
-        gain = difference(answers.right[comparison.rows], other_right)
+        gain = difference(answers.right[asked], others[strongest - 1].labels == truth)
     return {
         "rows": rows,
         "own": own,
@@ -273,89 +264,89 @@ def _results(
 
 def _trust(answers: Answers, target_accuracy: float | None) -> dict[str, Any]:
     """How far the answers can be trusted."""
-    usable = answers.trust is not None and not np.isnan(answers.trust).any()
-    accepted = None
-    if answers.promise is not None and answers.promise.accepted.any():
-        right = answers.right[answers.promise.accepted]
-        accepted = proportion(int(right.sum()), len(right))
-    return {
-        "risk_picture": risk_picture(answers, target_accuracy) if usable else None,
-        "surest": _surest(answers) if usable else [],
-        "accepted": accepted,
-        "mean_trust": float(np.mean(answers.trust)) if usable and answers.trust_is_chance else None,  # type: ignore[arg-type]
-        "loyalty_picture": None if answers.loyalty is None else loyalty_picture(answers),
-        "loyalty_rows": [] if answers.loyalty is None else _loyalty_rows(answers),
-    }
-
-
-def _surest(answers: Answers) -> list[dict[str, float]]:
-    """Accuracy among the surest answers, at a few coverages."""
-    from multiform.metrics import accuracy_at_coverage
-
-    assert answers.trust is not None
-    return [
-        {
-            "coverage": share,
-            "accuracy": accuracy_at_coverage(answers.truth, answers.labels, answers.trust, coverage=share),
-        }
-        for share in (0.25, 0.5, 0.75, 0.9, 1.0)
-    ]
+    found: dict[str, Any] = {"risk_picture": None, "surest": [], "mean_trust": None, "accepted": None}
+    if answers.can_be_ranked:
+        assert answers.trust is not None
+        judged = answers.truth, answers.labels, answers.trust
+        found["risk_picture"] = risk_picture(answers, target_accuracy)
+        found["surest"] = [
+            {"coverage": share, "accuracy": accuracy_at_coverage(*judged, coverage=share)}
+            for share in (0.25, 0.5, 0.75, 0.9, 1.0)
+        ]
+        found["mean_trust"] = float(answers.trust.mean()) if answers.trust_is_chance else None
+    if answers.accepted is not None and answers.accepted.any():
+        right = answers.right[answers.accepted]
+        found["accepted"] = proportion(int(right.sum()), len(right))
+    if answers.loyalty is None:
+        return found | {"loyalty_picture": None, "loyalty_rows": []}
+    return found | {"loyalty_picture": loyalty_picture(answers), "loyalty_rows": _loyalty_rows(answers)}
 
 
 def _loyalty_rows(answers: Answers) -> list[dict[str, Any]]:
-    actual, estimated = answers.actual, answers.estimated
+    expected = None if answers.estimated is None else answers.estimated.as_dict()
     rows = []
-    for k, level in enumerate(actual.levels):
-        count, right = int(actual.count[k]), int(actual.correct[k])
+    for level, row in answers.actual.as_dict().items():
+        count = int(row["count"])
         rows.append(
             {
                 "level": level,
                 "count": count,
-                "share": float(actual.share[k]),
-                "accuracy": proportion(right, count) if count else None,
-                "estimated_share": None if estimated is None else float(estimated.share[k]),
-                "estimated": None if estimated is None else float(estimated.accuracy[k]),
+                "share": row["share"],
+                "accuracy": proportion(int(row["correct"]), count) if count else None,
+                "estimated_share": None if expected is None else expected[level]["share"],
+                "estimated": None if expected is None else expected[level]["accuracy"],
             }
         )
     return rows
-
-
-def _doubts(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
-    """The classes and samples that the model is least sure of."""
-    usable = answers.trust is not None and not np.isnan(answers.trust).any()
-    rows, identifiers = _row_names(X, len(answers.truth)), _identifiers(model, X)
-    doubts = class_doubts(answers)
-    return {
-        "class_doubts": doubts[:MOST_CLASSES],
-        "n_class_doubts": len(doubts),
-        "least_sure": least_sure(answers, rows, identifiers) if usable else [],
-        "confident_mistakes": confident_mistakes(answers, rows, identifiers) if usable else [],
-        "has_identifiers": identifiers is not None,
-    }
-
-
-def _row_names(X: Any, n: int) -> npt.NDArray[Any]:
-    """The index of a pandas frame, else the number of the row, from 0."""
-    index = getattr(X, "index", None)
-    return np.arange(n) if index is None or callable(index) else np.asarray(index)
-
-
-def _identifiers(model: Any, X: Any) -> npt.NDArray[Any] | None:
-    """The column that a table model has taken for an identifier, to name the samples by."""
-    names = [column.name for column in getattr(model, "columns_", []) if column.role == "identifier"]
-    known = [name for name in names if name in getattr(X, "columns", [])]
-    return np.asarray(X[known[0]].to_numpy()) if known else None
 
 
 def _figures(answers: Answers, sections: dict[str, Any]) -> dict[str, Any]:
     own = sections["own"]
     figures: dict[str, Any] = {
         "n_samples": len(answers.truth),
-        "accuracy": own.accuracy.value,
-        "baselines": {row.name: row.accuracy.value for row in sections["rows"] if not row.is_model},
+        "accuracy": own["accuracy"].value,
+        "baselines": {row["name"]: row["accuracy"].value for row in sections["rows"] if not row["is_model"]},
     }
-    figures |= {name: getattr(own, name) for name in ("log_loss", "aurc") if getattr(own, name) is not None}
-    if answers.promise is not None:
-        figures["coverage"] = float(answers.promise.accepted.mean())
+    figures |= {name: own[name] for name in ("log_loss", "aurc") if own[name] is not None}
+    if answers.accepted is not None:
+        figures["coverage"] = float(answers.accepted.mean())
         figures["accepted_accuracy"] = None if sections["accepted"] is None else sections["accepted"].value
     return figures
+
+
+def _provenance(model: Any, X: Any, command: str | Sequence[str] | None) -> dict[str, Any]:
+    """What somebody needs to make the report again: of the model, only parameters that are not the default."""
+    parts = [part for part, _ in layers(model, X)]
+    seeds = [part.random_state for part in parts if getattr(part, "random_state", None) is not None]
+    return {
+        "day": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "command": command if command is None or isinstance(command, str) else " ".join(command),
+        "seed": str(seeds[0]) if seeds else "none was set",
+        "models": [(type(part).__name__, _changed(part)) for part in parts],
+        "versions": [("Python", platform.python_version()), *((package, _version(package)) for package in PACKAGES)],
+        "machine": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # running from a source folder
+        from multiform._version import __version__
+
+        return __version__
+
+
+def _changed(part: Any) -> dict[str, str]:
+    """The parameters that are not the default; estimators inside have an entry of their own."""
+    if isinstance(part, Pipeline):
+        return {"steps": ", ".join(name for name, _ in part.steps)}
+    if not hasattr(part, "get_params"):
+        return {}
+    signature = inspect.signature(type(part)).parameters
+    given = part.get_params(deep=False)
+    return {
+        name: repr(value)
+        for name, value in given.items()
+        if not hasattr(value, "fit") and repr(value) != repr(signature[name].default)
+    }

@@ -1,23 +1,24 @@
-"""A model file as the commands use it: a table in, answers out, whichever model it is."""
+"""Files of the commands: models, whichever they are, that take tables and give answers; plans; outputs."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from typing import Any
 
+import click
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
-from multiform.files import load
-from multiform.tables import Surprise, TableClassifier, TableError, answers_of, as_numbers, labels_of, polars
-
-__all__ = ["MatrixModel", "TableModel", "labelled", "opened", "opened_plan"]
+from multiform.files import check_writable, load
+from multiform.tables import Surprise, TableClassifier, TableError, answers_of, as_numbers, labels_of
 
 
-def opened(path: str) -> TableModel | MatrixModel:
+def opened(path: str) -> TableClassifier | MatrixModel:
     """The model of a file, ready for tables."""
     model = load(path)
     if isinstance(model, TableClassifier) and hasattr(model, "columns_"):
-        return TableModel(model)
+        return model
     kind = type(model).__name__
     if kind == "DiagnosisPlanner":
         raise TableError(f"{path} holds a plan, which does not predict tables; `multiform diagnose` uses it.")
@@ -36,36 +37,18 @@ def opened_plan(path: str) -> Any:
     return plan
 
 
-def labelled(model: TableModel | MatrixModel, frame: Any, target: str | None, path: str) -> tuple[Any, Array]:
-    """The rows that have a label, without the target column, and their labels."""
-    import click
-
-    name = target or model.target
-    if name is None:
-        raise click.UsageError(f"{path} does not know what the target column is called; give --target")
-    if name not in frame.columns:
-        raise TableError(f"The table has no column {name!r} with the truth; give its name by --target.")
-    labels, present = model.labels(frame[name])
-    return frame.drop(name).filter(polars().Series(present)), labels
-
-
-class TableModel:
-    """A model of `multiform fit`."""
-
-    def __init__(self, model: TableClassifier) -> None:
-        self.model, self.estimator_, self.target = model, model.estimator_, model.target_
-        self.classes_ = model.classes_
-        self.encoded_names, self.answers, self.labels = model.encoded_names, model.answers, model.labels
-
-    def as_sklearn(self, frame: Any) -> tuple[Any, Any]:
-        """A classifier, and the table as it takes it."""
-        return self.model, self.model.typed(frame)
+def check_output(output: str, inputs: Iterable[str]) -> None:
+    """Refuse an output that cannot be written, or that would replace an input, before any work is done."""
+    check_writable(output)
+    for path in inputs:
+        if os.path.isfile(path) and os.path.isfile(output) and os.path.samefile(path, output):
+            raise click.UsageError(f"the output {output} is also an input, which would be lost; give another name")
 
 
 class MatrixModel:
     """A classifier that was saved without a table around it: it reads columns of numbers."""
 
-    target: str | None = None
+    target_: str | None = None
 
     def __init__(self, estimator: Any) -> None:
         self.estimator_ = estimator
@@ -89,10 +72,6 @@ class MatrixModel:
             columns.append(values)
         return np.column_stack(columns)
 
-    def as_sklearn(self, frame: Any) -> tuple[Any, Any]:
-        """A classifier, and the table as it takes it."""
-        return self.estimator_, self.transform(frame)
-
     def encoded_names(self) -> list[str]:
         """Names of the columns of `transform`."""
         names = getattr(self.estimator_, "feature_names_in_", None)
@@ -106,9 +85,11 @@ class MatrixModel:
         """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""
         kind = np.asarray(self.classes_).dtype.kind
         labels, present = labels_of(series, whole=kind in "iu")
-        if kind in "bf":
-            read = _number if kind == "f" else _truth
-            labels = np.array([read(label) for label in labels.tolist()], dtype=object)
+        if kind == "f":
+            return np.array([_number(label) for label in labels.tolist()], dtype=object), present
+        if kind == "b":
+            truths = {"true": True, "false": False, "1": True, "0": False}
+            return np.array([truths.get(label.lower(), label) for label in labels.tolist()], dtype=object), present
         return labels, present
 
 
@@ -117,7 +98,3 @@ def _number(text: str) -> float | str:
         return float(text)
     except ValueError:
         return text
-
-
-def _truth(text: str) -> bool | str:
-    return {"true": True, "false": False, "1": True, "0": False}.get(text.lower(), text)

@@ -1,84 +1,127 @@
-"""Simple classifiers to stand beside the model: the majority class, logistic regression, a random forest."""
+"""How well, as numbers: accuracies with their intervals, and simple classifiers to stand beside the model.
+
+These are the majority class, logistic regression and a random forest.
+"""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
+from scipy.stats import binomtest
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
+from multiform._typing import Array, Indices
+from multiform.metrics import aurc
 from multiform.reporting._columns import as_number, kind_of, read_columns
 
-__all__ = ["Baseline", "Comparison", "compare"]
-
-Array = npt.NDArray[Any]
 MOST_ROWS = 3_000  # enough to know a baseline's accuracy to a point or two, and quick
 MOST_TRAINING_ROWS = 10_000
 MOST_TRAINING_CELLS = 2_000_000  # half a minute for a forest and a logistic regression
 LEAST_ROWS = 20
-N_FOLDS = 5
+BASELINE_FOLDS = 5
+CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True)
-class Baseline:
-    """A baseline's answers to the samples `rows` of the report."""
+class Interval(NamedTuple):
+    """A figure, and the 95 % interval around it."""
+
+    value: float
+    low: float
+    high: float
+
+
+def proportion(n_right: int, n: int) -> Interval:
+    """A share and its Wilson interval.
+
+    >>> proportion(8, 10)
+    Interval(value=0.8, low=0.490..., high=0.943...)
+    """
+    found = binomtest(n_right, n).proportion_ci(CONFIDENCE, method="wilson")
+    return Interval(n_right / n, float(found.low), float(found.high))
+
+
+def difference(right: Array, other: Array) -> Interval:
+    """The mean difference of two accuracies on the same samples, with the normal interval of paired differences."""
+    gains = right.astype(float) - other.astype(float)
+    spread = 1.96 * gains.std() / np.sqrt(len(gains))
+    return Interval(float(gains.mean()), float(gains.mean() - spread), float(gains.mean() + spread))
+
+
+def scores(
+    name: str, truth: Array, labels: Array, chances: Array | None, classes: Array, trust: Array | None, is_model: bool
+) -> dict[str, Any]:
+    """One row of the table of results; labels are whole numbers."""
+    right = labels == truth
+    recalls = [right[truth == label].mean() for label in np.unique(truth)]
+    log_loss = None
+    if chances is not None and np.isin(truth, classes).all():
+        # The mean of minus the logarithm of the true class's chance; no chance is below 1e-6.
+        own = chances[np.arange(len(truth)), np.searchsorted(classes, truth)]
+        log_loss = float(-np.log(np.maximum(own, 1e-6)).mean())
+    return {
+        "name": name,
+        "accuracy": proportion(int(right.sum()), len(truth)),
+        "balanced_accuracy": float(np.mean(recalls)),
+        "macro_f1": float(f1_score(truth, labels, average="macro", zero_division=0.0)),
+        "log_loss": log_loss,
+        "aurc": None if trust is None or np.isnan(trust).any() else aurc(truth, labels, trust),
+        "is_model": is_model,
+    }
+
+
+class Baseline(NamedTuple):
+    """A baseline's answers, with its own classes in the order of the chances."""
 
     name: str
     labels: Array
-    chances: Array | None
+    chances: Array
     classes: Array
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The baselines, the samples that they answered, and how they were trained: in words, and in a few."""
+def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[list[Baseline], Indices, str, str]:
+    """Train the baselines on the training data where they are given, else by cross-validation on X, y itself.
 
-    baselines: list[Baseline]
-    rows: npt.NDArray[np.intp]
-    how: str
-    briefly: str
-
-
-def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> Comparison:
-    """Train the baselines on the training data where they are given, else by cross-validation on X, y itself."""
+    Returns their answers, the samples that they answered, and how they were trained: in words, and in a few.
+    """
     rng = np.random.default_rng(seed)
     if X_train is not None:
         rows, train = _some(len(y), MOST_ROWS, rng), _some(len(y_train), _most_training_rows(X), rng)
-        seen = "the training data" if len(train) == len(y_train) else f"{len(train):,} samples of the training data"
+        all_seen = len(train) == len(y_train)
+        seen = "the training data" if all_seen else f"{len(train):,} samples of the training data"
         how = f"Baselines were trained on {seen} and judged on{_which(rows, y)} the samples of this report."
         matrix, n_numbers = _numbers_and_words(_safe_indexing(X_train, train))
         asked, _ = _numbers_and_words(_safe_indexing(X, rows))
         known = np.asarray(y_train)[train]
         models = _models(matrix, n_numbers, seed)
         found = [_answered(name, model, matrix, asked, known) for name, model in models.items()]
-        briefly = "" if len(train) == len(y_train) else f"trained on {len(train):,} samples"
-        return Comparison(found, rows, how, briefly)
+        return found, rows, how, "" if all_seen else f"trained on {len(train):,} samples"
     if len(y) < LEAST_ROWS:
-        majority = _majority(y)
+        nothing = np.zeros((len(y), 1))
+        majority = _answered("majority class", DummyClassifier(strategy="prior"), nothing, nothing, y)
         how = f"With fewer than {LEAST_ROWS} samples, only the majority class is a fair baseline."
-        return Comparison([majority], np.arange(len(y)), how, "")
+        return [majority], np.arange(len(y)), how, ""
     rows = _some(len(y), min(MOST_ROWS, _most_training_rows(X)), rng)
     how = (
-        f"Baselines were trained and judged by {N_FOLDS}-fold cross-validation within{_which(rows, y)} the "
+        f"Baselines were trained and judged by {BASELINE_FOLDS}-fold cross-validation within{_which(rows, y)} the "
         "samples of this report, as no training data were given. The model was trained elsewhere, perhaps on more data."
     )
     matrix, n_numbers = _numbers_and_words(_safe_indexing(X, rows))
     models = _models(matrix, n_numbers, seed)
     found = [_cross_fitted(name, model, matrix, y[rows]) for name, model in models.items()]
-    return Comparison(found, rows, how, "cross-validated on these samples")
+    return found, rows, how, "cross-validated on these samples"
 
 
 def _most_training_rows(X: Any) -> int:
@@ -90,14 +133,8 @@ def _which(rows: Array, y: Array) -> str:
     return " all of" if len(rows) == len(y) else f" {len(rows):,} samples drawn at random from"
 
 
-def _some(n: int, most: int, rng: np.random.Generator) -> npt.NDArray[np.intp]:
+def _some(n: int, most: int, rng: np.random.Generator) -> Indices:
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
-
-
-def _majority(y: Array) -> Baseline:
-    classes, counts = np.unique(y, return_counts=True)
-    chances = np.tile(counts / counts.sum(), (len(y), 1))
-    return Baseline("majority class", np.full(len(y), classes[counts.argmax()]), chances, classes)
 
 
 def _numbers_and_words(X: Any) -> tuple[Any, int]:
@@ -135,13 +172,12 @@ def _answered(name: str, model: Any, train: Any, test: Any, known: Array) -> Bas
 
 def _cross_fitted(name: str, model: Any, matrix: Any, y: Array) -> Baseline:
     classes, counts = np.unique(y, return_counts=True)
-    fair = StratifiedKFold if counts.min() >= N_FOLDS else KFold  # a class with fewer samples cannot be in every fold
+    fair = (
+        StratifiedKFold if counts.min() >= BASELINE_FOLDS else KFold
+    )  # a class with fewer samples cannot be in every fold
     labels, chances = np.empty_like(y), np.zeros((len(y), len(classes)))
-    for train, test in fair(N_FOLDS, shuffle=True, random_state=0).split(y, y):
-        if len(np.unique(y[train])) < 2:
-            part = DummyClassifier(strategy="prior")
-        else:
-            part = model
+    for train, test in fair(BASELINE_FOLDS, shuffle=True, random_state=0).split(y, y):
+        part = model if len(np.unique(y[train])) > 1 else DummyClassifier(strategy="prior")
         found = _answered(name, part, matrix[train], matrix[test], y[train])
         labels[test] = found.labels
         chances[np.ix_(test, np.searchsorted(classes, found.classes))] = found.chances

@@ -1,0 +1,172 @@
+"""What the commands share: their options, and where words go.
+
+Results go to standard output, notes and progress to standard error; JSON instead for programs.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import click
+
+from multiform.files import plain
+from multiform.tables import FORMATS
+
+model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
+share = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+def table_files(command: Any) -> Any:
+    """The files of a table, and what they hold."""
+    formats = click.option(
+        "--format",
+        "file_format",
+        type=click.Choice(FORMATS),
+        help="What the files hold, where their names do not say it; standard input (-) is csv.",
+    )
+    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(formats(command))
+
+
+def seed_and_jobs(command: Any) -> Any:
+    """What makes a result the same again, and how many threads work on it."""
+    text = "The same seed gives the same model."
+    seeds = click.IntRange(0, 2**32 - 1)
+    seed = click.option("--seed", "random_state", type=seeds, default=0, show_default=True, help=text)
+    text = "Threads; all cores if not given."
+    return seed(click.option("--jobs", "n_jobs", type=int, callback=_threads, help=text)(command))
+
+
+def _threads(context: click.Context, parameter: click.Parameter, value: int | None) -> int | None:
+    if value == 0:
+        raise click.BadParameter("0 threads cannot work; give their number, or -1 for all cores.")
+    return value
+
+
+def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """``--drop a,b --drop c`` as a, b, c; a name that holds a comma is given alone, in quotation marks of its own."""
+    return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
+
+
+def column_options(command: Any) -> Any:
+    """What the user knows better of columns."""
+    for option, parameter, what in (
+        ("--id", "identifiers", "Columns that are identifiers: left out."),
+        ("--as-text", "texts", "Columns that are free text."),
+        ("--as-date", "dates", "Columns that are dates."),
+        ("--as-category", "categories", "Columns that are categories."),
+        ("--as-number", "numbers", "Columns that are numbers."),
+        ("--drop", "drop", "Columns to leave out."),
+    ):
+        command = click.option(
+            option, parameter, multiple=True, callback=names, metavar="NAMES", help=f"{what} Separated by commas."
+        )(command)
+    return command
+
+
+class Console:
+    """One command's voice: `as_json` one object on standard output and nothing else anywhere, `quiet` results alone."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self._notes: list[str] = []
+
+    def note(self, sentence: str) -> None:
+        """Something worth knowing that is not the result."""
+        self._notes.append(sentence)
+        if not (self.as_json or self.quiet):
+            click.echo(f"note: {sentence}", err=True)
+
+    def result(self, data: dict[str, Any], text: str) -> None:
+        """The result: `data` for programs, `text` for people."""
+        if self.as_json:
+            click.echo(json.dumps(plain(data) | {"notes": self._notes}, ensure_ascii=False))
+        else:
+            click.echo(text)
+
+    @contextmanager
+    def progress(self, words: str) -> Iterator[Callable[..., None]]:
+        """A bar on a terminal; nothing when piped, quiet, or for programs.
+
+        It is told how much is done, from 0 to 1 or None where that is not known, and maybe what is being done now.
+        """
+        if self.as_json or self.quiet or not sys.stderr.isatty():
+            yield lambda share, words=None: None
+            return
+        from rich.console import Console as RichConsole
+        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
+        with RichProgress(*columns, TimeElapsedColumn(), console=RichConsole(stderr=True), transient=True) as bar:
+            task = bar.add_task(words, total=None)
+
+            def at(share: float | None, words: str | None = None) -> None:
+                bar.update(task, description=words, completed=share or 0, total=None if share is None else 1)
+
+            yield at
+
+
+def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a function a command of its name that has ``--json`` and ``--quiet``, and a `console` that heeds them."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        @wraps(function)
+        def with_console(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
+            function(*args, console=Console(as_json, quiet), **options)
+
+        epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
+        found = click.command(function.__name__, epilog=epilog)(with_console)
+        for_programs = "One JSON object on standard output, for programs."
+        found.params.append(click.Option(["--json", "as_json"], is_flag=True, help=for_programs))
+        found.params.append(click.Option(["--quiet", "-q"], is_flag=True, help="No notes, no progress."))
+        return found
+
+    return made
+
+
+def this_command() -> str:
+    """What the user has typed, to be kept with what came of it."""
+    return shlex.join(["multiform", *sys.argv[1:]])
+
+
+def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Aligned columns, the first row the header, the columns `right` to the right; each row is one line.
+
+    >>> print(text_table([["type", "share"], ["strong", "70 %"]], right=[1]))
+    type    share
+    strong   70 %
+    """
+    rows = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = enumerate(zip(row, widths, strict=True))
+        aligned = [cell.rjust(width) if number in right else cell.ljust(width) for number, (cell, width) in cells]
+        lines.append("  ".join(aligned).rstrip())
+    return "\n".join(lines)
+
+
+def columns_table(columns: Sequence[dict[str, Any]], most: int | None = None) -> str:
+    """What each column of a table was taken for."""
+    rows = [["column", "taken as", "becomes", "because"]]
+    rows += [[one["name"], one["role"], str(len(one["becomes"])), one["why"]] for one in columns[:most]]
+    if most is not None and len(columns) > most:
+        rows.append([f"and {len(columns) - most} more", "", "", "`multiform info` lists them"])
+    return text_table(rows, right=[2])
+
+
+def one_line(text: str, most: int = 80) -> str:
+    """Text from the data as it may stand in a line on a terminal: nothing that moves the cursor, and not too long.
+
+    >>> print(one_line("two\\nlines \\x1b[31m"), one_line("x" * 100, most=5))
+    two\\nlines \\x1b[31m xxxx…
+    """
+    shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of .npz sets")
     parser.add_argument("--sweeps", type=int, default=10, help="of the literal method")
     parser.add_argument("--components", type=int, default=6)
-    parser.add_argument("--starts", type=int, default=10, help="random starts a set")
+    parser.add_argument("--starts", type=int, default=10, help="random starts per set")
     options = parser.parse_args(argv)
     if options.starts < 2:
         parser.error(f"--starts: {options.starts} gives no standard error; it must be at least 2.")

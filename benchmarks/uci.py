@@ -105,7 +105,7 @@ class ResultFile:
 
 
 def sets_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
-    """Accuracy in per cent, a row a set."""
+    """Accuracy in per cent, one row per set."""
     columns = [model.name for model in models]
     table = Table("Accuracy (%) by set", ["set", *columns], dict.fromkeys(columns, ".2f"))
     by_set: dict[str, dict[str, float]] = {}

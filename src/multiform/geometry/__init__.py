@@ -4,8 +4,7 @@ from .bridges import qms_from_estimator, qms_from_separators, separators_from_es
 from .display import SeparatorDisplay
 from .explanation import Contributions, feature_contributions
 from .lemmas import NotNonnegativeError, difference_of_members, member_from_polynomial
-from .member import MemberFunction
-from .polynomial import QuadraticPolynomial
+from .quadratics import MemberFunction, QuadraticPolynomial
 from .quadric import nearest_sign_change
 from .robustness import Counterfactuals, certified_radius, counterfactuals
 from .separation import (

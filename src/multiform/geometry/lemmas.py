@@ -13,8 +13,7 @@ import numpy as np
 from multiform._typing import Doubles
 
 from ._arrays import EPS, equilibrating_scale
-from .member import MemberFunction
-from .polynomial import QuadraticPolynomial
+from .quadratics import MemberFunction, QuadraticPolynomial
 
 __all__ = ["NotNonnegativeError", "difference_of_members", "member_from_polynomial"]
 

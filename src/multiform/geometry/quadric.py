@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 from multiform._typing import Doubles, Indices
 
 from ._arrays import EPS, check_points
-from .polynomial import QuadraticPolynomial
+from .quadratics import QuadraticPolynomial
 
 __all__ = ["nearest_sign_change"]
 

@@ -18,8 +18,7 @@ from multiform._typing import Doubles, Indices
 
 from ._arrays import EPS, check_points, equilibrating_scale
 from .lemmas import difference_of_members
-from .member import MemberFunction
-from .polynomial import QuadraticPolynomial
+from .quadratics import MemberFunction, QuadraticPolynomial
 from .separators import Separators
 
 __all__ = [

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from multiform._typing import Array, Doubles
 
 from ._arrays import EPS, check_points, finite_array, frozen, label_array
-from .member import MemberFunction
+from .quadratics import MemberFunction
 
 __all__ = ["Separators"]
 

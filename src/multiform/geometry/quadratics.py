@@ -41,10 +41,7 @@ class QuadraticPolynomial:
     False
     """
 
-    __slots__ = ("_coefficients",)
-
-    # M, v and c: what is done to each of the three alike is written once.
-    _coefficients: tuple[Doubles, Doubles, float]
+    __slots__ = ("_constant", "_matrix", "_vector")
 
     def __init__(self, matrix: ArrayLike, vector: ArrayLike | None = None, constant: float = 0.0) -> None:
         owner = type(self).__name__
@@ -56,8 +53,9 @@ class QuadraticPolynomial:
             raise ValueError(
                 f"vector of {owner} must have {len(square)} entries, one per row of matrix; got {len(line)}."
             )
-        number = float(finite_array(constant, "constant", owner, ndim=0))
-        self._coefficients = (frozen(0.5 * square + 0.5 * square.T), frozen(line), number)
+        self._matrix = frozen(0.5 * square + 0.5 * square.T)
+        self._vector = frozen(line)
+        self._constant = float(finite_array(constant, "constant", owner, ndim=0))
 
     @classmethod
     def from_homogeneous(cls, form: ArrayLike) -> QuadraticPolynomial:
@@ -79,17 +77,17 @@ class QuadraticPolynomial:
     @property
     def matrix(self) -> Doubles:
         """Symmetric matrix of the quadratic part, shape (p, p), read-only."""
-        return self._coefficients[0]
+        return self._matrix
 
     @property
     def vector(self) -> Doubles:
         """Vector of the linear part, shape (p,), read-only."""
-        return self._coefficients[1]
+        return self._vector
 
     @property
     def constant(self) -> float:
         """Constant term."""
-        return self._coefficients[2]
+        return self._constant
 
     @property
     def n_features(self) -> int:
@@ -206,7 +204,7 @@ class QuadraticPolynomial:
         >>> f.isclose(f + 1e-12), f == f + 1e-12
         (True, False)
         """
-        self._check_same_space(other)
+        _check_same_space(self, other)
         mine, theirs = self.homogeneous(), other.homogeneous()
         scale = equilibrating_scale(np.abs(mine) + np.abs(theirs))
         return bool((np.abs(mine - theirs) <= np.maximum(tol * np.outer(scale, scale), atol)).all())
@@ -215,16 +213,19 @@ class QuadraticPolynomial:
         """Equality of every coefficient; `isclose` is the one with a tolerance."""
         if not isinstance(other, QuadraticPolynomial):
             return NotImplemented
-        return all(map(np.array_equal, self._coefficients, other._coefficients))
+        same_line = np.array_equal(self.vector, other.vector) and self.constant == other.constant
+        return same_line and np.array_equal(self.matrix, other.matrix)
 
     def __hash__(self) -> int:
         # Adding 0.0 turns -0.0 into 0.0: equal polynomials must hash alike.
-        return hash(tuple(np.add(part, 0.0).tobytes() for part in self._coefficients))
+        return hash((self.constant, (self.vector + 0.0).tobytes(), (self.matrix + 0.0).tobytes()))
 
     def __add__(self, other: QuadraticPolynomial | float) -> QuadraticPolynomial:
         if isinstance(other, QuadraticPolynomial):
-            self._check_same_space(other)
-            return QuadraticPolynomial(*map(np.add, self._coefficients, other._coefficients))
+            _check_same_space(self, other)
+            return QuadraticPolynomial(
+                self.matrix + other.matrix, self.vector + other.vector, self.constant + other.constant
+            )
         if isinstance(other, Real):
             return QuadraticPolynomial(self.matrix, self.vector, self.constant + float(other))
         return NotImplemented
@@ -243,14 +244,16 @@ class QuadraticPolynomial:
     def __mul__(self, factor: float) -> QuadraticPolynomial:
         if not isinstance(factor, Real):
             return NotImplemented
-        return QuadraticPolynomial(*(float(factor) * part for part in self._coefficients))
+        number = float(factor)
+        return QuadraticPolynomial(number * self.matrix, number * self.vector, number * self.constant)
 
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: float) -> QuadraticPolynomial:
         if not isinstance(divisor, Real):
             return NotImplemented
-        return QuadraticPolynomial(*(part / float(divisor) for part in self._coefficients))
+        number = float(divisor)
+        return QuadraticPolynomial(self.matrix / number, self.vector / number, self.constant / number)
 
     def __repr__(self) -> str:
         p = self.n_features
@@ -259,13 +262,6 @@ class QuadraticPolynomial:
             rank = np.linalg.matrix_rank(self.matrix, hermitian=True)
             return f"<QuadraticPolynomial in {variables}, quadratic part of rank {rank}>"
         return f"<QuadraticPolynomial in {variables}: {_written_out(self)}>"
-
-    def _check_same_space(self, other: QuadraticPolynomial) -> None:
-        if other.n_features != self.n_features:
-            raise ValueError(
-                f"two QuadraticPolynomial can be combined only in the same number of variables; "
-                f"got {self.n_features} and {other.n_features}."
-            )
 
 
 def _written_out(polynomial: QuadraticPolynomial) -> str:
@@ -392,11 +388,7 @@ class MemberFunction:
         """The sum of two member functions is one: their rows, stacked."""
         if not isinstance(other, MemberFunction):
             return NotImplemented
-        if other.n_features != self.n_features:
-            raise ValueError(
-                "two MemberFunction can be added only in the same number of variables; "
-                f"got {self.n_features} and {other.n_features}."
-            )
+        _check_same_space(self, other)
         return MemberFunction(
             np.vstack([self._components, other._components]), np.concatenate([self._offsets, other._offsets])
         )
@@ -429,3 +421,11 @@ class MemberFunction:
 
     def __repr__(self) -> str:
         return f"MemberFunction(n_components={self.n_components}, n_features={self.n_features})"
+
+
+def _check_same_space(one: QuadraticPolynomial | MemberFunction, other: QuadraticPolynomial | MemberFunction) -> None:
+    if other.n_features != one.n_features:
+        raise ValueError(
+            f"two {type(one).__name__} can be combined only in the same number of variables; "
+            f"got {one.n_features} and {other.n_features}."
+        )

@@ -15,8 +15,6 @@ from multiform._typing import Array, Doubles
 from ._arrays import EPS, check_points, finite_array, frozen, label_array
 from .quadratics import MemberFunction
 
-__all__ = ["Separators"]
-
 
 @dataclass(frozen=True, eq=False)
 class Separators:
@@ -185,11 +183,10 @@ class Separators:
 
     def rounding_errors(self, X: ArrayLike) -> Doubles:
         """How far rounding may move `A_k x - b_k`: a norm per sample and class, shape (n_samples, m)."""
-        points = check_points(X, self.n_features, "Separators")
-        m, q, p = self.components.shape
-        terms = np.abs(points) @ np.abs(self.components.reshape(m * q, p)).T
-        sums = terms.reshape(-1, m, q) + np.abs(self.offsets)
-        return np.asarray(EPS * (p + 1) * np.linalg.norm(sums, axis=2), dtype=np.float64)
+        # Rounding scales with the terms in absolute value: |A_k| |x| + |b_k|.
+        absolute = Separators(np.abs(self.components), -np.abs(self.offsets))
+        lengths = np.linalg.norm(absolute.residuals(np.abs(X)), axis=2)
+        return np.asarray(EPS * (self.n_features + 1) * lengths, dtype=np.float64)
 
     def member_values(self, X: ArrayLike) -> Doubles:
         """`f_k(x)` of every sample and class, shape (n_samples, m)."""

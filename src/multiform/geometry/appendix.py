@@ -286,16 +286,11 @@ class CyclicConditionError(ValueError):
 
 
 def pairwise_from_separators(model: object) -> dict[tuple[Any, Any], QuadraticPolynomial]:
-    """The boundaries `h_ij = f_i - f_j` of every ordered pair of classes; negative where class i is preferred.
+    """The boundaries `h_ij = f_i - f_j`, from every (label i, label j), i != j; negative where class i is preferred.
 
     Parameters
     ----------
     model : anything that `Separators.of` takes
-
-    Returns
-    -------
-    dict
-        From (label i, label j), i != j, to a QuadraticPolynomial.
 
     Examples
     --------
@@ -333,6 +328,8 @@ def separators_from_pairwise(
 ) -> Separators:
     """Separators whose differences are the given pairwise quadratics (Theorem 1; Lemma 3 for three classes).
 
+    They have at most p + 1 rows each.
+
     Parameters
     ----------
     h : mapping
@@ -343,11 +340,6 @@ def separators_from_pairwise(
         to be nonnegative: smaller values, so less is lost when they are subtracted again.
     tol : float, default=1e-9
         Largest violation of the cyclic condition that counts as rounding; see `cyclic_violation`.
-
-    Returns
-    -------
-    Separators
-        At most p + 1 rows each.
 
     Raises
     ------
@@ -383,6 +375,7 @@ def project_to_cyclic(
 
     Minimises `sum_(i,j) w_ij ||h_ij - (e_i - e_j)||^2` over quadratics e_1, ..., e_m, with the norm of the
     coefficients; any norm that treats the coefficients separately has the same minimiser, so units do not matter.
+    The result holds every ordered pair of different labels: it is ready for `separators_from_pairwise`.
 
     Parameters
     ----------
@@ -391,11 +384,6 @@ def project_to_cyclic(
         connect all classes; a pair given in both orders counts twice.
     weights : mapping, default=None
         From the same keys to numbers > 0, for example the samples behind each quadratic; None is 1 for each.
-
-    Returns
-    -------
-    dict
-        From every ordered pair of different labels to a QuadraticPolynomial: ready for `separators_from_pairwise`.
 
     Examples
     --------

@@ -35,7 +35,9 @@ _LINEAR = (LogisticRegression, RidgeClassifier, RidgeClassifierCV, SGDClassifier
 
 
 def separators_from_estimator(estimator: Any) -> Separators:
-    """Separators that decide as a fitted scikit-learn classifier does.
+    """Separators that decide as a fitted scikit-learn classifier does, in the units of its input.
+
+    Decisions differ only where two scores agree up to rounding.
 
     Parameters
     ----------
@@ -44,11 +46,6 @@ def separators_from_estimator(estimator: Any) -> Separators:
         a linear classifier (LogisticRegression, LogisticRegressionCV, RidgeClassifier, RidgeClassifierCV,
         SGDClassifier, Perceptron, LinearSVC), or a Pipeline of StandardScaler, MinMaxScaler, MaxAbsScaler,
         RobustScaler or PCA steps that ends in one of these.
-
-    Returns
-    -------
-    Separators
-        In the units of the estimator's input. Decisions differ only where two scores agree up to rounding.
 
     Examples
     --------

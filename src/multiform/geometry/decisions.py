@@ -72,7 +72,8 @@ def certified_radius(
 ) -> Doubles:
     """The radius around each sample within which the decision provably stays the same.
 
-    It is exact, not a bound: at that distance there is a point where the decision changes.
+    It is exact, not a bound: at that distance there is a point where the decision changes (`counterfactuals` gives it);
+    it is infinite where no change of the features that may change does that.
 
     Parameters
     ----------
@@ -84,11 +85,6 @@ def certified_radius(
         `scale_` for standardised units; its centre does not matter to a distance. None is the user's units.
     features : iterable of int or str, or boolean mask, default=None
         The features that may change; the others keep the sample's values. None is all.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Infinite where no change of those features changes the decision. `counterfactuals` gives the points as well.
 
     Examples
     --------
@@ -308,10 +304,10 @@ def feature_contributions(
         )
     origin = np.array(np.broadcast_to(origin, points.shape))
     values = separators.member_values(points)
-    first = _class_indices(for_class, values, separators)
+    first = values.argmin(axis=1) if for_class is None else np.full(len(points), separators.index(for_class))
     rivals, index = values.copy(), np.arange(len(points))
     rivals[index, first] = np.inf
-    second = _class_indices(against_class, rivals, separators)
+    second = rivals.argmin(axis=1) if against_class is None else np.full(len(points), separators.index(against_class))
     if (first == second).any():
         raise ValueError(
             "against_class of feature_contributions must differ from for_class (or from the decision, "
@@ -327,10 +323,3 @@ def feature_contributions(
         gradient += (sign[:, None] * middle[:, k]) @ components
     base = base_values[index, first] - base_values[index, second]
     return Contributions((points - origin) * gradient, base, separators.classes[first], separators.classes[second])
-
-
-def _class_indices(label: Any, values: Doubles, separators: Separators) -> Indices:
-    """The class asked for, or the one with the smallest value in each row."""
-    if label is None:
-        return np.asarray(values.argmin(axis=1), dtype=np.intp)
-    return np.full(len(values), separators.index(label), dtype=np.intp)

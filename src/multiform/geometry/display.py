@@ -132,7 +132,7 @@ class SeparatorDisplay:
         plane = np.tile(origin, (xx0.size, 1))
         plane[:, columns[0]], plane[:, columns[1]] = xx0.ravel(), xx1.ravel()
         values = separators.member_values(plane).reshape(*xx0.shape, len(separators))
-        names = separators.feature_names or [f"feature {c}" for c in range(p)]
+        names = separators.feature_names or [f"feature {column}" for column in range(p)]
         axis_names = (names[columns[0]], names[columns[1]])
         samples = None if points is None else points[:, columns]
         labels = None if y is None else np.asarray(y)
@@ -180,7 +180,13 @@ class SeparatorDisplay:
                 self.separators_.append(
                     ax.contour(self.xx0, self.xx1, own, levels=[level], colors=[colours[k]], linestyles="dashed")
                 )
-        self.samples_ = None if self.samples is None else self._scatter(ax, self.samples, colours)
+        self.samples_ = None
+        if self.samples is not None and self.labels is None:
+            self.samples_ = ax.scatter(*self.samples.T, s=12, color="black", linewidths=0)
+        elif self.samples is not None and self.labels is not None:
+            colour_of = dict(zip(self.classes.tolist(), colours, strict=True))
+            shown = [colour_of.get(label, "black") for label in self.labels.tolist()]
+            self.samples_ = ax.scatter(*self.samples.T, s=16, c=shown, edgecolors="white", linewidths=0.5)
         # A fixed place: matplotlib warns when its search for the best one takes long.
         handles = [Patch(color=c, label=str(k)) for c, k in zip(colours, self.classes, strict=True)]
         ax.legend(handles=handles, loc="upper right")
@@ -188,10 +194,3 @@ class SeparatorDisplay:
         ax.set_ylabel(self.feature_names[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _scatter(self, ax: Any, samples: Doubles, colours: list[Any]) -> Any:
-        if self.labels is None:
-            return ax.scatter(*samples.T, s=12, color="black", linewidths=0)
-        colour_of = dict(zip(self.classes.tolist(), colours, strict=True))
-        shown = [colour_of.get(label, "black") for label in self.labels.tolist()]
-        return ax.scatter(*samples.T, s=16, c=shown, edgecolors="white", linewidths=0.5)

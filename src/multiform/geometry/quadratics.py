@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 
 from multiform._typing import Doubles
 
-from ._arrays import EPS, check_points, equilibrating_scale, finite_array, frozen
+from ._arrays import EPS, Frozen, check_points, equilibrating_scale, finite_array
 
 
-class QuadraticPolynomial:
+class QuadraticPolynomial(Frozen):
     """The polynomial `f(x) = x' M x + v' x + c`.
 
-    Values never change after construction: every operation returns a new polynomial.
+    Its parameters are its attributes, and never change: every operation returns a new polynomial.
 
     Parameters
     ----------
@@ -41,7 +41,9 @@ class QuadraticPolynomial:
     False
     """
 
-    __slots__ = ("_constant", "_matrix", "_vector")
+    matrix: Doubles
+    vector: Doubles
+    constant: float
 
     def __init__(self, matrix: ArrayLike, vector: ArrayLike | None = None, constant: float = 0.0) -> None:
         owner = type(self).__name__
@@ -53,9 +55,8 @@ class QuadraticPolynomial:
             raise ValueError(
                 f"vector of {owner} must have {len(square)} entries, one per row of matrix; got {len(line)}."
             )
-        self._matrix = frozen(0.5 * square + 0.5 * square.T)
-        self._vector = frozen(line)
-        self._constant = float(finite_array(constant, "constant", owner, ndim=0))
+        number = float(finite_array(constant, "constant", owner, ndim=0))
+        super().__init__(matrix=0.5 * square + 0.5 * square.T, vector=line, constant=number)
 
     @classmethod
     def from_homogeneous(cls, form: ArrayLike) -> QuadraticPolynomial:
@@ -73,21 +74,6 @@ class QuadraticPolynomial:
         """The polynomial `v' x + c`, which has no quadratic part."""
         line = finite_array(vector, "vector", f"{cls.__name__}.affine", ndim=1)
         return cls(np.zeros((len(line), len(line))), line, constant)
-
-    @property
-    def matrix(self) -> Doubles:
-        """Symmetric matrix of the quadratic part, shape (p, p), read-only."""
-        return self._matrix
-
-    @property
-    def vector(self) -> Doubles:
-        """Vector of the linear part, shape (p,), read-only."""
-        return self._vector
-
-    @property
-    def constant(self) -> float:
-        """Constant term."""
-        return self._constant
 
     @property
     def n_features(self) -> int:
@@ -285,8 +271,8 @@ def _written_out(polynomial: QuadraticPolynomial) -> str:
     return text or "0"
 
 
-class MemberFunction:
-    """The member function `f(x) = ||A x - b||^2` (Definition 3).
+class MemberFunction(Frozen):
+    """The member function `f(x) = ||A x - b||^2` (Definition 3). Its parameters are its attributes, and never change.
 
     Parameters
     ----------
@@ -307,7 +293,8 @@ class MemberFunction:
     MemberFunction(n_components=1, n_features=2)
     """
 
-    __slots__ = ("_components", "_offsets")
+    components: Doubles
+    offsets: Doubles
 
     def __init__(self, components: ArrayLike, offsets: ArrayLike) -> None:
         rows = finite_array(components, "components", "MemberFunction", ndim=2)
@@ -317,8 +304,7 @@ class MemberFunction:
                 "MemberFunction needs components of shape (q, p) and offsets of shape (q,), with p, q >= 1; "
                 f"got {rows.shape} and {ends.shape}."
             )
-        self._components = frozen(rows)
-        self._offsets = frozen(ends)
+        super().__init__(components=rows, offsets=ends)
 
     @classmethod
     def _from_homogeneous_rows(cls, rows: Doubles) -> MemberFunction:
@@ -328,34 +314,24 @@ class MemberFunction:
         return cls(rows[:, :-1], -rows[:, -1])
 
     @property
-    def components(self) -> Doubles:
-        """A, shape (q, p), read-only."""
-        return self._components
-
-    @property
-    def offsets(self) -> Doubles:
-        """b, shape (q,), read-only."""
-        return self._offsets
-
-    @property
     def n_components(self) -> int:
         """Number of rows, q."""
-        return len(self._components)
+        return len(self.components)
 
     @property
     def n_features(self) -> int:
         """Number of variables, p."""
-        return int(self._components.shape[1])
+        return int(self.components.shape[1])
 
     def __call__(self, X: ArrayLike) -> Doubles:
         """Values on a batch, shape (n_samples,), never negative."""
         points = check_points(X, self.n_features, "MemberFunction")
-        residual = points @ self._components.T - self._offsets
+        residual = points @ self.components.T - self.offsets
         return np.asarray(np.einsum("nq,nq->n", residual, residual), dtype=np.float64)
 
     def to_polynomial(self) -> QuadraticPolynomial:
         """The same function as `x' (A'A) x - 2 (A'b)' x + b'b`."""
-        rows, ends = self._components, self._offsets
+        rows, ends = self.components, self.offsets
         return QuadraticPolynomial(rows.T @ rows, -2.0 * rows.T @ ends, float(ends @ ends))
 
     def reduce(self, tol: float | None = None) -> MemberFunction:
@@ -372,7 +348,7 @@ class MemberFunction:
         """
         if tol is not None and not tol >= 0:
             raise ValueError(f"tol of MemberFunction.reduce must be None or a number >= 0; got {tol!r}.")
-        rows = np.column_stack([self._components, -self._offsets])
+        rows = np.column_stack([self.components, -self.offsets])
         length = np.abs(rows).max(axis=0)
         # Absent features stay exactly absent; powers of two scale the other columns without rounding them.
         present = length > 0
@@ -390,7 +366,7 @@ class MemberFunction:
             return NotImplemented
         _check_same_space(self, other)
         return MemberFunction(
-            np.vstack([self._components, other._components]), np.concatenate([self._offsets, other._offsets])
+            np.vstack([self.components, other.components]), np.concatenate([self.offsets, other.offsets])
         )
 
     def __mul__(self, factor: float) -> MemberFunction:
@@ -400,7 +376,7 @@ class MemberFunction:
         if not 0 <= factor < np.inf:
             raise ValueError(f"a MemberFunction can be scaled only by a finite number >= 0; got {factor!r}.")
         root = float(np.sqrt(factor))
-        return MemberFunction(root * self._components, root * self._offsets)
+        return MemberFunction(root * self.components, root * self.offsets)
 
     __rmul__ = __mul__
 
@@ -414,10 +390,10 @@ class MemberFunction:
         """Equality of A and b; two that are equal as functions compare by `to_polynomial().isclose`."""
         if not isinstance(other, MemberFunction):
             return NotImplemented
-        return np.array_equal(self._components, other._components) and np.array_equal(self._offsets, other._offsets)
+        return np.array_equal(self.components, other.components) and np.array_equal(self.offsets, other.offsets)
 
     def __hash__(self) -> int:
-        return hash(((self._components + 0.0).tobytes(), (self._offsets + 0.0).tobytes()))
+        return hash(((self.components + 0.0).tobytes(), (self.offsets + 0.0).tobytes()))
 
     def __repr__(self) -> str:
         return f"MemberFunction(n_components={self.n_components}, n_features={self.n_features})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -12,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from multiform._typing import Array, Doubles
 
-from ._arrays import EPS, check_points, finite_array, frozen, label_array
+from ._arrays import EPS, Frozen, check_points, finite_array, label_array
 from .quadratics import MemberFunction
 
 
-@dataclass(frozen=True, eq=False)
-class Separators:
+class Separators(Frozen):
     """Member functions `f_k(x) = ||A_k x - b_k||^2`, one per class; the class of x is `argmin_k f_k(x)`.
+
+    Its parameters are its attributes, and never change.
 
     Parameters
     ----------
@@ -72,11 +72,7 @@ class Separators:
             raise ValueError(
                 f"feature_names of Separators must be {p} names, one per column of components; got {len(names)}."
             )
-        labels.setflags(write=False)
-        object.__setattr__(self, "components", frozen(matrices))
-        object.__setattr__(self, "offsets", frozen(vectors))
-        object.__setattr__(self, "classes", labels)
-        object.__setattr__(self, "feature_names", names)
+        super().__init__(components=matrices, offsets=vectors, classes=labels, feature_names=names)
 
     @classmethod
     def of(cls, model: object) -> Separators:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from typing import Any, Literal
 
 import numpy as np
@@ -53,6 +53,8 @@ def member_from_polynomial(
 ) -> MemberFunction:
     """Write a nonnegative quadratic as a member function with q <= p + 1 rows (Lemma 1).
 
+    Where f is negative somewhere, the `NotNonnegativeError` carries such a point.
+
     Parameters
     ----------
     polynomial : QuadraticPolynomial
@@ -64,11 +66,6 @@ def member_from_polynomial(
         the re-indexing that the proof allows.
     tol : float, default=1e-12
         What counts as nonnegative, as in `QuadraticPolynomial.is_nonnegative`.
-
-    Raises
-    ------
-    NotNonnegativeError
-        When f is negative somewhere; the error carries such a point.
 
     Examples
     --------
@@ -137,10 +134,7 @@ def spectral_rows(form: Doubles) -> tuple[Doubles, Doubles]:
     rows[:, present] = vectors.T * scale
     threshold = EPS * len(form) * np.abs(eigenvalues).max(initial=0.0)
     plus, minus = eigenvalues > threshold, eigenvalues < -threshold
-    return (
-        np.sqrt(eigenvalues[plus, None]) * rows[plus],
-        np.sqrt(-eigenvalues[minus, None]) * rows[minus],
-    )
+    return np.sqrt(eigenvalues[plus, None]) * rows[plus], np.sqrt(-eigenvalues[minus, None]) * rows[minus]
 
 
 def _elimination_rows(form: Doubles) -> Doubles:
@@ -249,9 +243,7 @@ def property_a_report(first: ArrayLike, second: ArrayLike, h: QuadraticPolynomia
 def has_property_a(first: ArrayLike, second: ArrayLike, h: QuadraticPolynomial) -> bool:
     """Whether `h(x) < 0` on all of `first` and `h(x) > 0` on all of `second` (Definition 5).
 
-    See Also
-    --------
-    property_a_report : the margin and the points that offend.
+    `property_a_report` gives the margin and the points that offend.
 
     Examples
     --------
@@ -300,25 +292,20 @@ def pairwise_from_separators(model: object) -> dict[tuple[Any, Any], QuadraticPo
     <QuadraticPolynomial in 1 variable: 4 x0 - 4>
     """
     separators = Separators.of(model)
-    members = zip(separators.classes.tolist(), separators, strict=True)
-    polynomials = {label: member.to_polynomial() for label, member in members}
+    polynomials = {label: separators[label].to_polynomial() for label in separators.classes.tolist()}
     return {(i, j): polynomials[i] - polynomials[j] for i, j in permutations(polynomials, 2)}
 
 
 def cyclic_violation(h: PairwiseQuadratics) -> tuple[tuple[Any, Any, Any], float]:
-    """The triple of classes where the cyclic condition fails most, and by how much.
+    """The triple of labels where the cyclic condition fails most, and by how much.
+
+    That is the largest coefficient of `h_ij + h_jk + h_ki`, relative to the largest of the quadratics, every variable
+    on its own scale; 0 when the condition holds exactly.
 
     Parameters
     ----------
     h : mapping
         From (label i, label j) to a QuadraticPolynomial. One order of each pair is enough: h_ji is then -h_ij.
-
-    Returns
-    -------
-    triple : tuple of labels
-    violation : float
-        Largest coefficient of `h_ij + h_jk + h_ki`, relative to the largest of the quadratics, every
-        variable on its own scale; 0 when the condition holds exactly.
     """
     return _worst_triple(*_complete_forms(h, "cyclic_violation"))
 
@@ -328,7 +315,7 @@ def separators_from_pairwise(
 ) -> Separators:
     """Separators whose differences are the given pairwise quadratics (Theorem 1; Lemma 3 for three classes).
 
-    They have at most p + 1 rows each.
+    They have at most p + 1 rows each. Where the condition fails, the `CyclicConditionError` carries the worst triple.
 
     Parameters
     ----------
@@ -340,11 +327,6 @@ def separators_from_pairwise(
         to be nonnegative: smaller values, so less is lost when they are subtracted again.
     tol : float, default=1e-9
         Largest violation of the cyclic condition that counts as rounding; see `cyclic_violation`.
-
-    Raises
-    ------
-    CyclicConditionError
-        When the condition fails; the error carries the worst triple.
 
     Examples
     --------
@@ -448,18 +430,16 @@ def _complete_forms(h: PairwiseQuadratics, owner: str) -> tuple[list[Any], Doubl
 
 def _worst_triple(labels: list[Any], forms: Doubles) -> tuple[tuple[Any, Any, Any], float]:
     """Where `h_ij + h_jk + h_ki` is largest; i = j = k says h_ii = 0, and i = j says h_ij = -h_ji."""
-    m = len(forms)
     scale = equilibrating_scale(np.abs(forms).sum(axis=(0, 1)))
     scaled = forms / np.outer(scale, scale)
     largest = np.abs(scaled).max(initial=0.0)
     worst, violation = (0, 0, 0), 0.0
-    for i in range(m):
-        for j in range(m):
-            # All k at once: the sum is linear in them.
-            sums = np.abs(scaled[i, j] + scaled[j, :] + scaled[:, i]).max(axis=(1, 2))
-            k = int(sums.argmax())
-            if sums[k] > violation:
-                worst, violation = (i, j, k), float(sums[k])
+    for i, j in product(range(len(forms)), repeat=2):
+        # All k at once: the sum is linear in them.
+        sums = np.abs(scaled[i, j] + scaled[j, :] + scaled[:, i]).max(axis=(1, 2))
+        k = int(sums.argmax())
+        if sums[k] > violation:
+            worst, violation = (i, j, k), float(sums[k])
     i, j, k = worst
     return (labels[i], labels[j], labels[k]), float(violation / largest) if violation else 0.0
 

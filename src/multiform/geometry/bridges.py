@@ -153,10 +153,7 @@ def _of_gaussians(
     -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common constant.
     """
     spreads = [np.asarray(variance, dtype=np.float64) for variance in variances]
-    maps = [
-        (np.asarray(directions, dtype=np.float64) / np.sqrt(spread)).T
-        for directions, spread in zip(axes, spreads, strict=True)
-    ]
+    maps = [(directions / np.sqrt(spread)).T for directions, spread in zip(axes, spreads, strict=True)]
     constants = np.array([np.log(spread).sum() for spread in spreads]) + _prior_terms(priors)
     return _from_distances(maps, np.asarray(means, dtype=np.float64), constants)
 

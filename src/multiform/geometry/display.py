@@ -190,7 +190,6 @@ class SeparatorDisplay:
         # A fixed place: matplotlib warns when its search for the best one takes long.
         handles = [Patch(color=c, label=str(k)) for c, k in zip(colours, self.classes, strict=True)]
         ax.legend(handles=handles, loc="upper right")
-        ax.set_xlabel(self.feature_names[0])
-        ax.set_ylabel(self.feature_names[1])
+        ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -1,4 +1,4 @@
-"""What the geometry needs from an array: checked, float64, and scaled before it is factorised."""
+"""What the geometry needs from an array: checked, float64, kept as it is, and scaled before it is factorised."""
 
 from __future__ import annotations
 
@@ -23,11 +23,18 @@ def finite_array(value: ArrayLike, name: str, owner: str, *, ndim: int) -> Doubl
     return array
 
 
-def frozen(array: Doubles) -> Doubles:
-    """A private read-only copy: values that are shared must not change under their readers."""
-    copy = np.array(array, dtype=np.float64)
-    copy.setflags(write=False)
-    return copy
+class Frozen:
+    """A value that never changes under its readers: attributes are set once, arrays as private read-only copies."""
+
+    def __init__(self, **attributes: Any) -> None:
+        for name, value in attributes.items():
+            if isinstance(value, np.ndarray):
+                value = np.array(value)
+                value.setflags(write=False)
+            self.__dict__[name] = value
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"cannot assign to {name!r}: a {type(self).__name__} never changes; make a new one.")
 
 
 def check_points(points: ArrayLike, n_features: int, owner: str) -> Doubles:

@@ -10,6 +10,7 @@ with e_k the k-th unit vector and P an orthonormal basis of the scores that sum 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,15 +28,16 @@ from sklearn.utils.validation import check_is_fitted
 from multiform._typing import Array, Doubles
 from multiform.classifier import QMSClassifier
 
+from .quadratics import MemberFunction
 from .separators import Separators
-
-__all__ = ["qms_from_estimator", "qms_from_separators", "separators_from_estimator"]
 
 _LINEAR = (LogisticRegression, RidgeClassifier, RidgeClassifierCV, SGDClassifier, Perceptron, LinearSVC)
 
 
 def separators_from_estimator(estimator: Any) -> Separators:
-    """Separators that decide as a fitted scikit-learn classifier does.
+    """Separators that decide as a fitted scikit-learn classifier does, in the units of its input.
+
+    Decisions differ only where two scores agree up to rounding.
 
     Parameters
     ----------
@@ -44,11 +46,6 @@ def separators_from_estimator(estimator: Any) -> Separators:
         a linear classifier (LogisticRegression, LogisticRegressionCV, RidgeClassifier, RidgeClassifierCV,
         SGDClassifier, Perceptron, LinearSVC), or a Pipeline of StandardScaler, MinMaxScaler, MaxAbsScaler,
         RobustScaler or PCA steps that ends in one of these.
-
-    Returns
-    -------
-    Separators
-        In the units of the estimator's input. Decisions differ only where two scores agree up to rounding.
 
     Examples
     --------
@@ -62,16 +59,15 @@ def separators_from_estimator(estimator: Any) -> Separators:
     True
     """
     check_is_fitted(estimator)
+    steps = [estimator]
     if isinstance(estimator, Pipeline):
         steps = [step for _, step in estimator.steps if step is not None and step != "passthrough"]
-        components, offsets = _separators_of(steps[-1])
-        for transformer in reversed(steps[:-1]):
-            # A (M x + t) - b = (A M) x - (b - A t)
-            matrix, shift = _affine_map(transformer)
-            offsets = offsets - components @ shift
-            components = components @ matrix
-    else:
-        components, offsets = _separators_of(estimator)
+    components, offsets = _separators_of(steps[-1])
+    for transformer in reversed(steps[:-1]):
+        # A (M x + t) - b = (A M) x - (b - A t)
+        matrix, shift = _affine_map(transformer)
+        offsets = offsets - components @ shift
+        components = components @ matrix
     names = getattr(estimator, "feature_names_in_", None)
     return Separators(components, offsets, estimator.classes_, names)
 
@@ -85,10 +81,6 @@ def qms_from_estimator(estimator: Any) -> QMSClassifier:
     ----------
     estimator : fitted classifier
         As in `separators_from_estimator`.
-
-    Returns
-    -------
-    QMSClassifier
 
     Examples
     --------
@@ -105,17 +97,12 @@ def qms_from_estimator(estimator: Any) -> QMSClassifier:
 
 
 def qms_from_separators(model: object) -> QMSClassifier:
-    """A fitted QMSClassifier of given separators.
+    """A fitted QMSClassifier of given separators, with its classes sorted, as scikit-learn keeps them.
 
     Parameters
     ----------
-    model : Separators, or MemberFunction objects in a mapping from label or in a sequence
-        Anything `Separators.of` takes: the result of `separators_from_pairwise`, for example.
-
-    Returns
-    -------
-    QMSClassifier
-        With its classes sorted, as scikit-learn keeps them.
+    model : anything that `Separators.of` takes
+        The result of `separators_from_pairwise`, for example.
 
     Examples
     --------
@@ -143,9 +130,10 @@ def qms_from_separators(model: object) -> QMSClassifier:
 def _separators_of(estimator: Any) -> tuple[Doubles, Doubles]:
     """Components (m, q, p) and offsets (m, q) of one supported classifier."""
     if isinstance(estimator, QuadraticDiscriminantAnalysis):
-        return _of_quadratic_discriminant(estimator)
+        return _of_gaussians(estimator.means_, estimator.rotations_, estimator.scalings_, estimator.priors_)
     if isinstance(estimator, GaussianNB):
-        return _of_naive_bayes(estimator)
+        axes = [np.eye(estimator.n_features_in_)] * len(estimator.classes_)
+        return _of_gaussians(estimator.theta_, axes, estimator.var_, estimator.class_prior_)
     if isinstance(estimator, NearestCentroid):
         return _of_nearest_centroid(estimator)
     if isinstance(estimator, (LinearDiscriminantAnalysis, *_LINEAR)):
@@ -157,23 +145,17 @@ def _separators_of(estimator: Any) -> tuple[Doubles, Doubles]:
     )
 
 
-def _of_quadratic_discriminant(estimator: Any) -> tuple[Doubles, Doubles]:
-    # -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common constant.
-    scalings = [np.asarray(scaling, dtype=np.float64) for scaling in estimator.scalings_]
-    maps = [
-        (np.asarray(rotation, dtype=np.float64) / np.sqrt(scaling)).T
-        for rotation, scaling in zip(estimator.rotations_, scalings, strict=True)
-    ]
-    constants = np.array([np.log(scaling).sum() for scaling in scalings]) + _prior_terms(estimator.priors_)
-    return _from_gaussians(maps, np.asarray(estimator.means_, dtype=np.float64), constants)
+def _of_gaussians(
+    means: Array, axes: Sequence[Array], variances: Sequence[Array], priors: Array
+) -> tuple[Doubles, Doubles]:
+    """The separators of Gaussian classes, each with its variances S along the columns of R.
 
-
-def _of_naive_bayes(estimator: Any) -> tuple[Doubles, Doubles]:
-    # The same with a diagonal covariance.
-    variances = np.asarray(estimator.var_, dtype=np.float64)
-    maps = [np.diag(1.0 / np.sqrt(variance)) for variance in variances]
-    constants = np.log(variances).sum(axis=1) + _prior_terms(estimator.class_prior_)
-    return _from_gaussians(maps, np.asarray(estimator.theta_, dtype=np.float64), constants)
+    -2 log posterior = ||S^(-1/2) R' (x - mean)||^2 + log det(covariance) - 2 log prior, up to a common constant.
+    """
+    spreads = [np.asarray(variance, dtype=np.float64) for variance in variances]
+    maps = [(directions / np.sqrt(spread)).T for directions, spread in zip(axes, spreads, strict=True)]
+    constants = np.array([np.log(spread).sum() for spread in spreads]) + _prior_terms(priors)
+    return _from_distances(maps, np.asarray(means, dtype=np.float64), constants)
 
 
 def _of_nearest_centroid(estimator: Any) -> tuple[Doubles, Doubles]:
@@ -188,13 +170,13 @@ def _of_nearest_centroid(estimator: Any) -> tuple[Doubles, Doubles]:
         # scikit-learn then scales by the standard deviations within the classes, leaving those that are zero.
         deviation = np.asarray(estimator.within_class_std_dev_, dtype=np.float64)
         whitening = np.diag(1.0 / np.where(deviation == 0, 1.0, deviation))
-        return _from_gaussians([whitening] * m, centroids, _prior_terms(estimator.class_prior_))
+        return _from_distances([whitening] * m, centroids, _prior_terms(estimator.class_prior_))
     # What is orthogonal to all differences of centroids is the same for every class: m - 1 directions decide.
     if p < m:
         rows = np.eye(p)
     else:
         rows = np.linalg.svd(centroids - centroids.mean(axis=0), full_matrices=False)[2][: m - 1]
-    return _from_gaussians([rows] * m, centroids, np.zeros(m))
+    return _from_distances([rows] * m, centroids, np.zeros(m))
 
 
 def _of_linear_classifier(estimator: Any) -> tuple[Doubles, Doubles]:
@@ -226,18 +208,15 @@ def _prior_terms(priors: Array) -> Doubles:
     return np.asarray(-2.0 * np.log(priors), dtype=np.float64)
 
 
-def _from_gaussians(maps: list[Doubles], means: Doubles, constants: Doubles) -> tuple[Doubles, Doubles]:
+def _from_distances(maps: list[Doubles], means: Doubles, constants: Doubles) -> tuple[Doubles, Doubles]:
     """`f_k = ||T_k (x - mean_k)||^2 + kappa_k - min kappa`: the rows of T_k, and a constant one if needed."""
+    members = [MemberFunction(rows, rows @ mean) for rows, mean in zip(maps, means, strict=True)]
     extra = constants - constants.min()
-    q = max(len(rows) for rows in maps) + int(extra.any())
-    m, p = means.shape
-    components, offsets = np.zeros((m, q, p)), np.zeros((m, q))
-    for k, rows in enumerate(maps):
-        components[k, : len(rows)] = rows
-        offsets[k, : len(rows)] = rows @ means[k]
     if extra.any():
-        offsets[:, -1] = np.sqrt(extra)
-    return components, offsets
+        nothing = np.zeros((1, means.shape[1]))
+        members = [f + MemberFunction(nothing, [np.sqrt(more)]) for f, more in zip(members, extra, strict=True)]
+    separators = Separators.from_members(members)
+    return separators.components, separators.offsets
 
 
 def _affine_map(transformer: Any) -> tuple[Doubles, Doubles]:
@@ -247,9 +226,10 @@ def _affine_map(transformer: Any) -> tuple[Doubles, Doubles]:
         return np.diag(transformer.scale_), np.asarray(transformer.min_, dtype=np.float64)
     if isinstance(transformer, (StandardScaler, MaxAbsScaler, RobustScaler)):
         scale = getattr(transformer, "scale_", None)
-        center = getattr(transformer, "mean_" if isinstance(transformer, StandardScaler) else "center_", None)
+        # StandardScaler keeps a mean_ even where it does not subtract it.
+        center = getattr(transformer, "mean_" if getattr(transformer, "with_mean", False) else "center_", None)
         inverse = np.ones(p) if scale is None else 1.0 / np.asarray(scale, dtype=np.float64)
-        if center is None or (isinstance(transformer, StandardScaler) and not transformer.with_mean):
+        if center is None:
             return np.diag(inverse), np.zeros(p)
         return np.diag(inverse), -inverse * np.asarray(center, dtype=np.float64)
     if isinstance(transformer, PCA):

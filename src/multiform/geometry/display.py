@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,8 @@ from multiform._typing import Array, Doubles
 from ._arrays import check_points, finite_array
 from .separators import Separators
 
-__all__ = ["SeparatorDisplay"]
 
-
+@dataclass(eq=False, repr=False)
 class SeparatorDisplay:
     """Decision regions, boundaries and separators on a plane of two features.
 
@@ -57,23 +57,13 @@ class SeparatorDisplay:
     >>> matplotlib.pyplot.close(display.figure_)
     """
 
-    def __init__(
-        self,
-        xx0: Doubles,
-        xx1: Doubles,
-        values: Doubles,
-        classes: Array,
-        feature_names: tuple[str, str],
-        samples: Doubles | None = None,
-        labels: Array | None = None,
-    ) -> None:
-        self.xx0 = xx0
-        self.xx1 = xx1
-        self.values = values
-        self.classes = classes
-        self.feature_names = feature_names
-        self.samples = samples
-        self.labels = labels
+    xx0: Doubles
+    xx1: Doubles
+    values: Doubles
+    classes: Array
+    feature_names: tuple[str, str]
+    samples: Doubles | None = None
+    labels: Array | None = None
 
     @classmethod
     def from_model(
@@ -92,8 +82,7 @@ class SeparatorDisplay:
 
         Parameters
         ----------
-        model : fitted QMSClassifier, Separators, or member functions
-            Anything `Separators.of` takes.
+        model : anything that `Separators.of` takes
         X : array-like of shape (n_samples, p), default=None
             Samples to draw, and to take the limits from.
         y : array-like of shape (n_samples,), default=None
@@ -108,70 +97,49 @@ class SeparatorDisplay:
             Points along each feature.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
-
-        Returns
-        -------
-        SeparatorDisplay
         """
+        owner = "SeparatorDisplay.from_model"
         separators = Separators.of(model)
         p = separators.n_features
-        columns = separators.columns(features, "SeparatorDisplay.from_model")
+        columns = separators.columns(features, owner)
         if len(columns) != 2 or columns[0] == columns[1]:
-            raise ValueError(
-                f"features of SeparatorDisplay.from_model must be two different features; got {features!r}."
-            )
-        points = None if X is None else check_points(X, p, "SeparatorDisplay.from_model")
+            raise ValueError(f"features of {owner} must be two different features; got {features!r}.")
+        points = None if X is None else check_points(X, p, owner)
         if limits is None:
             if points is None or len(points) == 0:
                 raise ValueError(
-                    "SeparatorDisplay.from_model needs samples X or limits to know which part of the "
-                    "plane to draw; got neither."
+                    f"{owner} needs samples X or limits to know which part of the plane to draw; got neither."
                 )
             chosen = points[:, columns]
             low, high = chosen.min(axis=0), chosen.max(axis=0)
             margin = 0.1 * np.where(high > low, high - low, 1.0)
             ranges = np.column_stack([low - margin, high + margin])
         else:
-            ranges = finite_array(limits, "limits", "SeparatorDisplay.from_model", ndim=2)
+            ranges = finite_array(limits, "limits", owner, ndim=2)
             if ranges.shape != (2, 2) or not (ranges[:, 0] < ranges[:, 1]).all():
                 raise ValueError(
-                    "limits of SeparatorDisplay.from_model must be ((low, high), (low, high)) with low < "
-                    f"high; got {limits!r}."
+                    f"limits of {owner} must be ((low, high), (low, high)) with low < high; got {limits!r}."
                 )
         if at is None:
             origin = np.zeros(p) if points is None else np.median(points, axis=0)
         else:
-            origin = finite_array(at, "at", "SeparatorDisplay.from_model", ndim=1)
+            origin = finite_array(at, "at", owner, ndim=1)
             if origin.shape != (p,):
-                raise ValueError(
-                    f"at of SeparatorDisplay.from_model must have {p} values, one per feature; got {len(origin)}."
-                )
+                raise ValueError(f"at of {owner} must have {p} values, one per feature; got {len(origin)}.")
         if not grid_resolution >= 2:
-            raise ValueError(
-                f"grid_resolution of SeparatorDisplay.from_model must be at least 2; got {grid_resolution!r}."
-            )
+            raise ValueError(f"grid_resolution of {owner} must be at least 2; got {grid_resolution!r}.")
         xx0, xx1 = np.meshgrid(*(np.linspace(low, high, grid_resolution) for low, high in ranges))
         plane = np.tile(origin, (xx0.size, 1))
         plane[:, columns[0]], plane[:, columns[1]] = xx0.ravel(), xx1.ravel()
         values = separators.member_values(plane).reshape(*xx0.shape, len(separators))
-        names = separators.feature_names or [f"feature {c}" for c in range(p)]
+        names = separators.feature_names or [f"feature {column}" for column in range(p)]
         axis_names = (names[columns[0]], names[columns[1]])
         samples = None if points is None else points[:, columns]
         labels = None if y is None else np.asarray(y)
         return cls(xx0, xx1, values, separators.classes, axis_names, samples, labels).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> SeparatorDisplay:
-        """Draw on `ax`, or on a new figure.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-
-        Returns
-        -------
-        SeparatorDisplay
-            Itself, with what was drawn in the attributes that end with an underscore.
-        """
+        """Draw on `ax`, or on a new figure; returns itself, with what was drawn in the attributes named above."""
         try:
             import matplotlib.pyplot as plt
             from matplotlib.colors import ListedColormap
@@ -198,30 +166,30 @@ class SeparatorDisplay:
         )
         self.boundaries_, self.separators_ = [], []
         for k in range(m):
-            own, best_other = self.values[..., k], np.delete(self.values, k, axis=2).min(axis=2)
             inside = decision == k
-            if inside.any() and not inside.all():
-                gap = own - best_other
+            if not inside.any():
+                continue
+            own = self.values[..., k]
+            if not inside.all():
+                gap = own - np.delete(self.values, k, axis=2).min(axis=2)
                 self.boundaries_.append(
                     ax.contour(self.xx0, self.xx1, gap, levels=[0.0], colors="black", linewidths=1.0)
                 )
-            if inside.any() and own.min() < np.median(own[inside]) < own.max():
-                level = float(np.median(own[inside]))
+            level = float(np.median(own[inside]))
+            if own.min() < level < own.max():
                 self.separators_.append(
                     ax.contour(self.xx0, self.xx1, own, levels=[level], colors=[colours[k]], linestyles="dashed")
                 )
-        self.samples_ = None if self.samples is None else self._scatter(ax, self.samples, colours)
+        self.samples_ = None
+        if self.samples is not None and self.labels is None:
+            self.samples_ = ax.scatter(*self.samples.T, s=12, color="black", linewidths=0)
+        elif self.samples is not None and self.labels is not None:
+            colour_of = dict(zip(self.classes.tolist(), colours, strict=True))
+            shown = [colour_of.get(label, "black") for label in self.labels.tolist()]
+            self.samples_ = ax.scatter(*self.samples.T, s=16, c=shown, edgecolors="white", linewidths=0.5)
         # A fixed place: matplotlib warns when its search for the best one takes long.
         handles = [Patch(color=c, label=str(k)) for c, k in zip(colours, self.classes, strict=True)]
         ax.legend(handles=handles, loc="upper right")
-        ax.set_xlabel(self.feature_names[0])
-        ax.set_ylabel(self.feature_names[1])
+        ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-    def _scatter(self, ax: Any, samples: Doubles, colours: list[Any]) -> Any:
-        if self.labels is None:
-            return ax.scatter(*samples.T, s=12, color="black", linewidths=0)
-        colour_of = dict(zip(self.classes.tolist(), colours, strict=True))
-        shown = [colour_of.get(label, "black") for label in self.labels.tolist()]
-        return ax.scatter(*samples.T, s=16, c=shown, edgecolors="white", linewidths=0.5)

@@ -23,6 +23,7 @@ delta_i (1 + w delta_i)^2) = depth`, with the depth measured at the bottom itsel
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,10 +31,7 @@ from numpy.typing import ArrayLike
 from multiform._typing import Doubles, Indices
 
 from ._arrays import EPS, check_points
-from .polynomial import QuadraticPolynomial
-
-__all__ = ["nearest_sign_change"]
-
+from .quadratics import QuadraticPolynomial
 
 # Of the samples in the given rows, h and its rounding error at displacements in eigenvectors, shape (n_rows, r).
 ValueAt = Callable[[Indices, Doubles], tuple[Doubles, Doubles]]
@@ -77,26 +75,21 @@ def nearest_sign_change(h: QuadraticPolynomial, X: ArrayLike) -> tuple[Doubles, 
     unit = 8.0 * EPS * h.n_features
     gradient_error = unit * np.linalg.norm(absolute.gradient(np.abs(points)), axis=1)
     curvature_error = unit * float(np.abs(h.matrix).max())
+
+    def value_at(side: float, rows: Indices, chosen: Indices, step: Doubles) -> tuple[Doubles, Doubles]:
+        there = points[rows[chosen]] + step @ basis.T
+        return side * h(there), unit * absolute(np.abs(there))
+
     displacement = np.empty_like(points)
     for side in (-1.0, 1.0):
         rows = np.flatnonzero(sign == side)
-
-        def value_at(
-            chosen: Indices,
-            step: Doubles,
-            rows: Indices = rows,
-            side: float = side,
-        ) -> tuple[Doubles, Doubles]:
-            there = points[rows[chosen]] + step @ basis.T
-            return side * h(there), unit * absolute(np.abs(there))
-
         displacement[rows] = nearest_negative(
             side * value[rows],
             side * gradient[rows],
             side * eigenvalues,
             gradient_error[rows],
             curvature_error,
-            value_at,
+            partial(value_at, side, rows),
         )
     distances = np.linalg.norm(displacement, axis=1)
     return np.where(np.isnan(distances), np.inf, distances), points + displacement @ basis.T

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -12,15 +11,14 @@ from numpy.typing import ArrayLike
 
 from multiform._typing import Array, Doubles
 
-from ._arrays import EPS, check_points, finite_array, frozen, label_array
-from .member import MemberFunction
-
-__all__ = ["Separators"]
+from ._arrays import EPS, Frozen, check_points, finite_array, label_array
+from .quadratics import MemberFunction
 
 
-@dataclass(frozen=True, eq=False)
-class Separators:
+class Separators(Frozen):
     """Member functions `f_k(x) = ||A_k x - b_k||^2`, one per class; the class of x is `argmin_k f_k(x)`.
+
+    Its parameters are its attributes, and never change.
 
     Parameters
     ----------
@@ -74,11 +72,7 @@ class Separators:
             raise ValueError(
                 f"feature_names of Separators must be {p} names, one per column of components; got {len(names)}."
             )
-        labels.setflags(write=False)
-        object.__setattr__(self, "components", frozen(matrices))
-        object.__setattr__(self, "offsets", frozen(vectors))
-        object.__setattr__(self, "classes", labels)
-        object.__setattr__(self, "feature_names", names)
+        super().__init__(components=matrices, offsets=vectors, classes=labels, feature_names=names)
 
     @classmethod
     def of(cls, model: object) -> Separators:
@@ -185,11 +179,10 @@ class Separators:
 
     def rounding_errors(self, X: ArrayLike) -> Doubles:
         """How far rounding may move `A_k x - b_k`: a norm per sample and class, shape (n_samples, m)."""
-        points = check_points(X, self.n_features, "Separators")
-        m, q, p = self.components.shape
-        terms = np.abs(points) @ np.abs(self.components.reshape(m * q, p)).T
-        sums = terms.reshape(-1, m, q) + np.abs(self.offsets)
-        return np.asarray(EPS * (p + 1) * np.linalg.norm(sums, axis=2), dtype=np.float64)
+        # Rounding scales with the terms in absolute value: |A_k| |x| + |b_k|.
+        absolute = Separators(np.abs(self.components), -np.abs(self.offsets))
+        lengths = np.linalg.norm(absolute.residuals(np.abs(X)), axis=2)
+        return np.asarray(EPS * (self.n_features + 1) * lengths, dtype=np.float64)
 
     def member_values(self, X: ArrayLike) -> Doubles:
         """`f_k(x)` of every sample and class, shape (n_samples, m)."""

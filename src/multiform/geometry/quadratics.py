@@ -1,4 +1,7 @@
-"""Quadratic polynomials on R^p: the functions h of the paper's section 2.1, as values to compute with."""
+"""The functions of the paper's section 2.1, as values to compute with.
+
+Quadratic polynomials on R^p are its h; those that are nonnegative are its member functions (Definition 3).
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,13 @@ from numpy.typing import ArrayLike
 
 from multiform._typing import Doubles
 
-from ._arrays import EPS, check_points, equilibrating_scale, finite_array, frozen
-
-__all__ = ["QuadraticPolynomial"]
+from ._arrays import EPS, Frozen, check_points, equilibrating_scale, finite_array
 
 
-class QuadraticPolynomial:
+class QuadraticPolynomial(Frozen):
     """The polynomial `f(x) = x' M x + v' x + c`.
 
-    Values never change after construction: every operation returns a new polynomial.
+    Its parameters are its attributes, and never change: every operation returns a new polynomial.
 
     Parameters
     ----------
@@ -40,7 +41,9 @@ class QuadraticPolynomial:
     False
     """
 
-    __slots__ = ("_constant", "_matrix", "_vector")
+    matrix: Doubles
+    vector: Doubles
+    constant: float
 
     def __init__(self, matrix: ArrayLike, vector: ArrayLike | None = None, constant: float = 0.0) -> None:
         owner = type(self).__name__
@@ -52,9 +55,8 @@ class QuadraticPolynomial:
             raise ValueError(
                 f"vector of {owner} must have {len(square)} entries, one per row of matrix; got {len(line)}."
             )
-        self._matrix = frozen(0.5 * square + 0.5 * square.T)
-        self._vector = frozen(line)
-        self._constant = float(finite_array(constant, "constant", owner, ndim=0))
+        number = float(finite_array(constant, "constant", owner, ndim=0))
+        super().__init__(matrix=0.5 * square + 0.5 * square.T, vector=line, constant=number)
 
     @classmethod
     def from_homogeneous(cls, form: ArrayLike) -> QuadraticPolynomial:
@@ -74,43 +76,28 @@ class QuadraticPolynomial:
         return cls(np.zeros((len(line), len(line))), line, constant)
 
     @property
-    def matrix(self) -> Doubles:
-        """Symmetric matrix of the quadratic part, shape (p, p), read-only."""
-        return self._matrix
-
-    @property
-    def vector(self) -> Doubles:
-        """Vector of the linear part, shape (p,), read-only."""
-        return self._vector
-
-    @property
-    def constant(self) -> float:
-        """Constant term."""
-        return self._constant
-
-    @property
     def n_features(self) -> int:
         """Number of variables, p."""
-        return len(self._vector)
+        return len(self.vector)
 
     def __call__(self, X: ArrayLike) -> Doubles:
         """Values on a batch, shape (n_samples,)."""
         points = check_points(X, self.n_features, type(self).__name__)
-        quadratic = np.einsum("ni,ni->n", points @ self._matrix, points)
-        return np.asarray(quadratic + points @ self._vector + self._constant, dtype=np.float64)
+        quadratic = np.einsum("ni,ni->n", points @ self.matrix, points)
+        return np.asarray(quadratic + points @ self.vector + self.constant, dtype=np.float64)
 
     def gradient(self, X: ArrayLike) -> Doubles:
         """Gradients `2 M x + v` on a batch, shape (n_samples, p)."""
         points = check_points(X, self.n_features, f"{type(self).__name__}.gradient")
-        return 2.0 * points @ self._matrix + self._vector
+        return 2.0 * points @ self.matrix + self.vector
 
     def homogeneous(self) -> Doubles:
         """The symmetric (p+1) x (p+1) matrix H with `f(x) = (x, 1)' H (x, 1)`.
 
         f is nonnegative on all of R^p exactly when H is positive semidefinite.
         """
-        half = 0.5 * self._vector
-        return np.block([[self._matrix, half[:, None]], [half[None, :], np.array([[self._constant]])]])
+        half = 0.5 * self.vector
+        return np.block([[self.matrix, half[:, None]], [half[None, :], np.array([[self.constant]])]])
 
     def substitute(self, matrix: ArrayLike, shift: ArrayLike | None = None) -> QuadraticPolynomial:
         """The polynomial `u -> f(T u + t)` for an affine map with `matrix` T of shape (p, r) and `shift` t.
@@ -133,11 +120,11 @@ class QuadraticPolynomial:
                 f"the map given to {owner} must land in {p} variables: a matrix of shape ({p}, r), r >= 1, "
                 f"and a shift of shape ({p},); got {linear.shape} and {origin.shape}."
             )
-        at_origin = self._matrix @ origin
+        at_origin = self.matrix @ origin
         return QuadraticPolynomial(
-            linear.T @ self._matrix @ linear,
-            linear.T @ (2.0 * at_origin + self._vector),
-            float(origin @ at_origin + self._vector @ origin + self._constant),
+            linear.T @ self.matrix @ linear,
+            linear.T @ (2.0 * at_origin + self.vector),
+            float(origin @ at_origin + self.vector @ origin + self.constant),
         )
 
     def is_nonnegative(self, tol: float = 1e-12) -> bool:
@@ -172,14 +159,14 @@ class QuadraticPolynomial:
         # (u, t)' H (u, t) < 0 for the lowest eigenvector; when t != 0, f(u / t) is that value over t^2.
         lowest = vectors[:, 0] / scale
         direction, t = lowest[:-1], lowest[-1]
-        curvature = float(direction @ self._matrix @ direction)
+        curvature = float(direction @ self.matrix @ direction)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             candidates = [direction / t]
             # When f curves down along u, every step far enough along it, downhill, is negative too. This
             # one serves where t is zero or so small that u / t means nothing.
             if curvature < 0:
-                downhill = -1.0 if self._vector @ direction > 0 else 1.0
-                reach = np.sqrt(1.0 + 2.0 * max(self._constant, 0.0) / -curvature)
+                downhill = -1.0 if self.vector @ direction > 0 else 1.0
+                reach = np.sqrt(1.0 + 2.0 * max(self.constant, 0.0) / -curvature)
                 candidates.append(downhill * reach * direction)
             candidates = [point for point in candidates if np.isfinite(point).all() and self([point])[0] < 0]
         return min(candidates, key=lambda point: float(np.abs(point * scale[:-1]).max()), default=None)
@@ -203,7 +190,7 @@ class QuadraticPolynomial:
         >>> f.isclose(f + 1e-12), f == f + 1e-12
         (True, False)
         """
-        self._check_same_space(other)
+        _check_same_space(self, other)
         mine, theirs = self.homogeneous(), other.homogeneous()
         scale = equilibrating_scale(np.abs(mine) + np.abs(theirs))
         return bool((np.abs(mine - theirs) <= np.maximum(tol * np.outer(scale, scale), atol)).all())
@@ -212,24 +199,21 @@ class QuadraticPolynomial:
         """Equality of every coefficient; `isclose` is the one with a tolerance."""
         if not isinstance(other, QuadraticPolynomial):
             return NotImplemented
-        return (
-            np.array_equal(self._matrix, other._matrix)
-            and np.array_equal(self._vector, other._vector)
-            and self._constant == other._constant
-        )
+        same_line = np.array_equal(self.vector, other.vector) and self.constant == other.constant
+        return same_line and np.array_equal(self.matrix, other.matrix)
 
     def __hash__(self) -> int:
         # Adding 0.0 turns -0.0 into 0.0: equal polynomials must hash alike.
-        return hash((self._constant, (self._vector + 0.0).tobytes(), (self._matrix + 0.0).tobytes()))
+        return hash((self.constant, (self.vector + 0.0).tobytes(), (self.matrix + 0.0).tobytes()))
 
     def __add__(self, other: QuadraticPolynomial | float) -> QuadraticPolynomial:
         if isinstance(other, QuadraticPolynomial):
-            self._check_same_space(other)
+            _check_same_space(self, other)
             return QuadraticPolynomial(
-                self._matrix + other._matrix, self._vector + other._vector, self._constant + other._constant
+                self.matrix + other.matrix, self.vector + other.vector, self.constant + other.constant
             )
         if isinstance(other, Real):
-            return QuadraticPolynomial(self._matrix, self._vector, self._constant + float(other))
+            return QuadraticPolynomial(self.matrix, self.vector, self.constant + float(other))
         return NotImplemented
 
     __radd__ = __add__
@@ -241,13 +225,13 @@ class QuadraticPolynomial:
         return -self + other
 
     def __neg__(self) -> QuadraticPolynomial:
-        return QuadraticPolynomial(-self._matrix, -self._vector, -self._constant)
+        return self * -1.0
 
     def __mul__(self, factor: float) -> QuadraticPolynomial:
         if not isinstance(factor, Real):
             return NotImplemented
         number = float(factor)
-        return QuadraticPolynomial(number * self._matrix, number * self._vector, number * self._constant)
+        return QuadraticPolynomial(number * self.matrix, number * self.vector, number * self.constant)
 
     __rmul__ = __mul__
 
@@ -255,22 +239,15 @@ class QuadraticPolynomial:
         if not isinstance(divisor, Real):
             return NotImplemented
         number = float(divisor)
-        return QuadraticPolynomial(self._matrix / number, self._vector / number, self._constant / number)
+        return QuadraticPolynomial(self.matrix / number, self.vector / number, self.constant / number)
 
     def __repr__(self) -> str:
         p = self.n_features
         variables = f"{p} variable{'s' * (p != 1)}"
         if p > 4:
-            rank = np.linalg.matrix_rank(self._matrix, hermitian=True)
+            rank = np.linalg.matrix_rank(self.matrix, hermitian=True)
             return f"<QuadraticPolynomial in {variables}, quadratic part of rank {rank}>"
         return f"<QuadraticPolynomial in {variables}: {_written_out(self)}>"
-
-    def _check_same_space(self, other: QuadraticPolynomial) -> None:
-        if other.n_features != self.n_features:
-            raise ValueError(
-                f"two QuadraticPolynomial can be combined only in the same number of variables; "
-                f"got {self.n_features} and {other.n_features}."
-            )
 
 
 def _written_out(polynomial: QuadraticPolynomial) -> str:
@@ -292,3 +269,139 @@ def _written_out(polynomial: QuadraticPolynomial) -> str:
         sign = "-" if coefficient < 0 else "+"
         text += f" {sign} {body}" if text else sign.removeprefix("+") + body
     return text or "0"
+
+
+class MemberFunction(Frozen):
+    """The member function `f(x) = ||A x - b||^2` (Definition 3). Its parameters are its attributes, and never change.
+
+    Parameters
+    ----------
+    components : array-like of shape (q, p)
+        A; q >= 1.
+    offsets : array-like of shape (q,)
+        b.
+
+    Examples
+    --------
+    >>> from multiform.geometry import MemberFunction
+    >>> f = MemberFunction([[1, 0], [2, 0]], [1, 2])       # (x0 - 1)^2 + (2 x0 - 2)^2
+    >>> f([[1.0, 7.0], [3.0, 0.0]])
+    array([ 0., 20.])
+    >>> f.to_polynomial()
+    <QuadraticPolynomial in 2 variables: 5 x0^2 - 10 x0 + 5>
+    >>> f.reduce()
+    MemberFunction(n_components=1, n_features=2)
+    """
+
+    components: Doubles
+    offsets: Doubles
+
+    def __init__(self, components: ArrayLike, offsets: ArrayLike) -> None:
+        rows = finite_array(components, "components", "MemberFunction", ndim=2)
+        ends = finite_array(offsets, "offsets", "MemberFunction", ndim=1)
+        if 0 in rows.shape or len(ends) != len(rows):
+            raise ValueError(
+                "MemberFunction needs components of shape (q, p) and offsets of shape (q,), with p, q >= 1; "
+                f"got {rows.shape} and {ends.shape}."
+            )
+        super().__init__(components=rows, offsets=ends)
+
+    @classmethod
+    def _from_homogeneous_rows(cls, rows: Doubles) -> MemberFunction:
+        """`f(x) = ||R (x, 1)||^2` of rows R, shape (q, p+1); no rows at all is the zero function."""
+        if len(rows) == 0:
+            rows = np.zeros((1, rows.shape[1]))
+        return cls(rows[:, :-1], -rows[:, -1])
+
+    @property
+    def n_components(self) -> int:
+        """Number of rows, q."""
+        return len(self.components)
+
+    @property
+    def n_features(self) -> int:
+        """Number of variables, p."""
+        return int(self.components.shape[1])
+
+    def __call__(self, X: ArrayLike) -> Doubles:
+        """Values on a batch, shape (n_samples,), never negative."""
+        points = check_points(X, self.n_features, "MemberFunction")
+        residual = points @ self.components.T - self.offsets
+        return np.asarray(np.einsum("nq,nq->n", residual, residual), dtype=np.float64)
+
+    def to_polynomial(self) -> QuadraticPolynomial:
+        """The same function as `x' (A'A) x - 2 (A'b)' x + b'b`."""
+        rows, ends = self.components, self.offsets
+        return QuadraticPolynomial(rows.T @ rows, -2.0 * rows.T @ ends, float(ends @ ends))
+
+    def reduce(self, tol: float | None = None) -> MemberFunction:
+        """The same function with the fewest rows: as many as the rank of [A, b], at most p + 1 (Lemma 1).
+
+        Parameters
+        ----------
+        tol : float, default=None
+            Singular values of the column-scaled [A, b] up to `tol` times the largest count as zero; None is rounding.
+
+        Notes
+        -----
+        A singular value decomposition of the rows themselves, never of A'A, so nothing is lost by squaring.
+        """
+        if tol is not None and not tol >= 0:
+            raise ValueError(f"tol of MemberFunction.reduce must be None or a number >= 0; got {tol!r}.")
+        rows = np.column_stack([self.components, -self.offsets])
+        length = np.abs(rows).max(axis=0)
+        # Absent features stay exactly absent; powers of two scale the other columns without rounding them.
+        present = length > 0
+        scale = np.exp2(np.rint(np.log2(length[present])))
+        _, singular, right = np.linalg.svd(rows[:, present] / scale, full_matrices=False)
+        threshold = (EPS * max(rows.shape) if tol is None else tol) * singular.max(initial=0.0)
+        kept = singular > threshold
+        fewest = np.zeros((int(kept.sum()), rows.shape[1]))
+        fewest[:, present] = singular[kept, None] * right[kept] * scale
+        return self._from_homogeneous_rows(fewest)
+
+    def __add__(self, other: MemberFunction) -> MemberFunction:
+        """The sum of two member functions is one: their rows, stacked."""
+        if not isinstance(other, MemberFunction):
+            return NotImplemented
+        _check_same_space(self, other)
+        return MemberFunction(
+            np.vstack([self.components, other.components]), np.concatenate([self.offsets, other.offsets])
+        )
+
+    def __mul__(self, factor: float) -> MemberFunction:
+        """A member function times a number >= 0 is one: rows times its root."""
+        if not isinstance(factor, Real):
+            return NotImplemented
+        if not 0 <= factor < np.inf:
+            raise ValueError(f"a MemberFunction can be scaled only by a finite number >= 0; got {factor!r}.")
+        root = float(np.sqrt(factor))
+        return MemberFunction(root * self.components, root * self.offsets)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: MemberFunction) -> QuadraticPolynomial:
+        """The difference of two member functions: a quadratic of any sign (the trivial half of Lemma 2)."""
+        if not isinstance(other, MemberFunction):
+            return NotImplemented
+        return self.to_polynomial() - other.to_polynomial()
+
+    def __eq__(self, other: object) -> bool:
+        """Equality of A and b; two that are equal as functions compare by `to_polynomial().isclose`."""
+        if not isinstance(other, MemberFunction):
+            return NotImplemented
+        return np.array_equal(self.components, other.components) and np.array_equal(self.offsets, other.offsets)
+
+    def __hash__(self) -> int:
+        return hash(((self.components + 0.0).tobytes(), (self.offsets + 0.0).tobytes()))
+
+    def __repr__(self) -> str:
+        return f"MemberFunction(n_components={self.n_components}, n_features={self.n_features})"
+
+
+def _check_same_space(one: QuadraticPolynomial | MemberFunction, other: QuadraticPolynomial | MemberFunction) -> None:
+    if other.n_features != one.n_features:
+        raise ValueError(
+            f"two {type(one).__name__} can be combined only in the same number of variables; "
+            f"got {one.n_features} and {other.n_features}."
+        )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multiform._typing import Doubles
-from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for
 from multiform.metrics import ScoreMethod, aurc, risk_coverage_curve, trust_score
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION)
@@ -134,9 +134,7 @@ class RiskCoverageDisplay:
         **kwargs : dict
             Passed to matplotlib's ``plot``.
         """
-        plt = pyplot(self)
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+        ax = axes_for(self, ax)[0]
         name = self.name if name is None else name
         label = " ".join(text for text in (name, None if self.aurc is None else f"(AURC = {self.aurc:.4f})") if text)
         # Every curve of shared axes gets a colour and a dash pattern of its own.

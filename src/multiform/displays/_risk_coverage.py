@@ -68,11 +68,9 @@ class RiskCoverageDisplay:
         ----------
         y_true, y_pred, trust, sample_weight
             As in :func:`multiform.metrics.risk_coverage_curve`.
-        name : str, default=None
-            The classifier's name, for the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure if None. Several curves may share one.
-        **kwargs : dict
+        name
+            As in the class.
+        ax, **kwargs
             Passed to :meth:`plot`.
         """
         coverage, risk, _ = risk_coverage_curve(y_true, y_pred, trust, sample_weight=sample_weight)
@@ -125,7 +123,7 @@ class RiskCoverageDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure if None.
+            Where to draw; a new figure if None. Several curves may share one.
         name : str, default=None
             For the legend, instead of the display's own.
         target_accuracy : float, default=None

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-__all__ = ["drawn_seed", "nothing_half_fitted"]
+__all__ = ["all_or_nothing", "drawn_seed"]
+
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-@contextmanager
-def nothing_half_fitted(estimator: Any) -> Iterator[None]:
+def all_or_nothing(fit: Fit) -> Fit:
     """A fit that fails or is interrupted leaves the estimator exactly as it was."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+
+    @wraps(fit)
+    def fit_or_restore(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(estimator))
+        try:
+            return fit(estimator, *args, **kwargs)
+        except BaseException:
+            vars(estimator).clear()
+            vars(estimator).update(before)
+            raise
+
+    return fit_or_restore  # type: ignore[return-value]
 
 
 def drawn_seed(random_state: Any) -> int:

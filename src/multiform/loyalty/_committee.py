@@ -12,8 +12,7 @@ from multiform._typing import Array, Indices
 from multiform.calibration import log_scores
 from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
-from multiform.loyalty._alterations import Alterations
-from multiform.loyalty._types import loyalty_levels
+from multiform.loyalty._alterations import Alterations, loyalty_levels
 from multiform.prediction import separators_of
 from multiform.separators import Separators
 

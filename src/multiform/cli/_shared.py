@@ -38,7 +38,7 @@ def seed_and_jobs(command: Any) -> Any:
     """What makes a result the same again, and how many threads work on it."""
     text = "The same seed gives the same model."
     seeds = click.IntRange(0, 2**32 - 1)
-    seed = click.option("--seed", "random_state", type=seeds, default=0, show_default=True, help=text)
+    seed = click.option("--seed", "random_state", type=seeds, default=0, help=text)
     text = "Threads; all cores if not given."
     return seed(click.option("--jobs", "n_jobs", type=int, callback=_threads, help=text)(command))
 
@@ -49,9 +49,13 @@ def _threads(context: click.Context, parameter: click.Parameter, value: int | No
     return value
 
 
-def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+def names(*option: str, help: str) -> Callable[[Any], Any]:
     """``--drop a,b --drop c`` as a, b, c; a name that holds a comma is given alone, in quotation marks of its own."""
-    return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
+
+    def read(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
+
+    return click.option(*option, multiple=True, callback=read, metavar="NAMES", help=help)
 
 
 def column_options(command: Any) -> Any:
@@ -64,9 +68,7 @@ def column_options(command: Any) -> Any:
         ("--as-number", "numbers", "Columns that are numbers."),
         ("--drop", "drop", "Columns to leave out."),
     ):
-        command = click.option(
-            option, parameter, multiple=True, callback=names, metavar="NAMES", help=f"{what} Separated by commas."
-        )(command)
+        command = names(option, parameter, help=f"{what} Separated by commas.")(command)
     return command
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import click
 import numpy as np
 
-from multiform.cli._files import check_output, opened_plan
-from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table, this_command
+from multiform.cli._files import check_output, opened_plan, write_model
+from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table
 from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, read_costs
-from multiform.files import atomic_path, save
+from multiform.files import atomic_path
 from multiform.tables import Date, TableError, decide, learn_labels, numbers_or_text, polars, read, sources
 
 HELP = "Answer each question with a result. Enter: no result; na: it cannot be done; undo: take the last one back."
@@ -83,7 +83,7 @@ def plan(
         planner = DiagnosisPlanner(costs, groups=groups or None, known=list(known), **settings)
         planner.fit(_evidence(frame, list(costs)).filter(present), labels)
         progress(None, "writing")
-        save(planner, output, notes={"command": this_command(), "target": target})
+        write_model(planner, output, target=target)
     data = _plan_figures(planner)
     console.result({"plan": output, **data}, f"{_plan_text(data)}\nwritten to {output}")
 

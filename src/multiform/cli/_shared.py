@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -56,20 +55,6 @@ def names(*option: str, help: str) -> Callable[[Any], Any]:
         return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
 
     return click.option(*option, multiple=True, callback=read, metavar="NAMES", help=help)
-
-
-def column_options(command: Any) -> Any:
-    """What the user knows better of columns."""
-    for option, parameter, what in (
-        ("--id", "identifiers", "Columns that are identifiers: left out."),
-        ("--as-text", "texts", "Columns that are free text."),
-        ("--as-date", "dates", "Columns that are dates."),
-        ("--as-category", "categories", "Columns that are categories."),
-        ("--as-number", "numbers", "Columns that are numbers."),
-        ("--drop", "drop", "Columns to leave out."),
-    ):
-        command = names(option, parameter, help=f"{what} Separated by commas.")(command)
-    return command
 
 
 class Console:
@@ -131,11 +116,6 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
         return found
 
     return made
-
-
-def this_command() -> str:
-    """What the user has typed, to be kept with what came of it."""
-    return shlex.join(["multiform", *sys.argv[1:]])
 
 
 def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

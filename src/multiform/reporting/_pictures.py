@@ -10,13 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiform.displays import (
-    ConfusionTensorDisplay,
-    CostAccuracyDisplay,
-    LoyaltyDisplay,
-    PlanDisplay,
-    RiskCoverageDisplay,
-)
+from multiform import displays
 from multiform.displays.style import BLUE, GREY, ORANGE
 from multiform.metrics import aurc, confusion_tensor, risk_coverage_curve
 from multiform.reporting._answers import Answers
@@ -136,7 +130,7 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
     def layer(k: int) -> Picture:
         def draw(figure: Any) -> None:
             axis = figure.subplots()
-            ConfusionTensorDisplay(tensor[k : k + 1], display_labels=names, levels=levels[k : k + 1]).plot(
+            displays.ConfusionTensorDisplay(tensor[k : k + 1], display_labels=names, levels=levels[k : k + 1]).plot(
                 ax=[axis], colorbar=False
             )
             right = "" if not tensor[k].any() else f", {np.trace(tensor[k]) / tensor[k].sum():.1%} right"
@@ -163,7 +157,7 @@ def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()
-        display = RiskCoverageDisplay(coverage[few], risk[few]).plot(ax=axis, target_accuracy=target_accuracy)
+        display = displays.RiskCoverageDisplay(coverage[few], risk[few]).plot(ax=axis, target_accuracy=target_accuracy)
         display.line_.set_linewidth(2)
         # One wrong answer among the very first would hide the rest of the curve.
         top = 1.6 * max(risk[-1], 0.0 if target_accuracy is None else 1 - target_accuracy, 0.01)
@@ -185,7 +179,7 @@ def loyalty_picture(answers: Answers) -> Picture:
     actual, estimated = answers.actual, answers.estimated
 
     def draw(figure: Any) -> None:
-        LoyaltyDisplay(actual, estimated=estimated).plot(ax=figure.subplots(2, 1))
+        displays.LoyaltyDisplay(actual, estimated=estimated).plot(ax=figure.subplots(2, 1))
 
     told = "; ".join(
         f"{level}: {share:.0%} of the samples" + ("" if np.isnan(right) else f", {right:.1%} right")
@@ -216,7 +210,7 @@ def chart_picture(plan: Any) -> Picture:
     """The flow chart of a plan, as large as it has to be."""
 
     def draw(figure: Any) -> None:
-        axis = PlanDisplay.from_estimator(plan, ax=figure.subplots()).ax_
+        axis = displays.PlanDisplay.from_estimator(plan, ax=figure.subplots()).ax_
         # Its limits count boxes: one column a branch, one row a test.
         figure.set_size_inches(1.2 + 3.4 * (axis.get_xlim()[1] + 0.1), 0.8 + 0.72 * (axis.get_ylim()[0] + 0.4))
 
@@ -227,7 +221,7 @@ def frontier_picture(plan: Any) -> Picture:
     """Cost and accuracy of stopping earlier or later."""
 
     def draw(figure: Any) -> None:
-        axis = CostAccuracyDisplay.from_estimator(plan, ax=figure.subplots()).ax_
+        axis = displays.CostAccuracyDisplay.from_estimator(plan, ax=figure.subplots()).ax_
         axis.legend(frameon=False, loc="lower right")  # beside the axes there is no room on a phone
 
     alt = (

@@ -21,19 +21,8 @@ from multiform._version import __version__
 from multiform.files import atomic_path
 from multiform.metrics import accuracy_at_coverage
 from multiform.metrics.labels import positions
+from multiform.reporting import _pictures
 from multiform.reporting._answers import Answers, ask, layers
-from multiform.reporting._pictures import (
-    MANY_CLASSES,
-    chart_picture,
-    classes_picture,
-    confusion_pictures,
-    frontier_picture,
-    loyalty_picture,
-    plain,
-    purchases_picture,
-    results_picture,
-    risk_picture,
-)
 from multiform.reporting._results import Told, as_number, compare, difference, kind_of, proportion, read_columns, scores
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
@@ -182,7 +171,7 @@ def report(
         model_name=name,
         answers=answers,
         n=len(answers.truth),
-        most_classes=MANY_CLASSES,
+        most_classes=_pictures.MANY_CLASSES,
         proportion=proportion,
         target_accuracy=target_accuracy,
         made=_provenance(model, X, command),
@@ -200,7 +189,7 @@ def _environment() -> Any:
         raise ImportError(f'report needs {error.name}; install it with pip install "multiform[report]".') from error
 
     def printable(value: Any) -> Any:
-        return plain(value, most=2_000) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return _pictures.plain(value, most=2_000) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     def percent(value: float | None, digits: int = 1) -> str:
         return "–" if value is None or np.isnan(value) else f"{value:.{digits}%}"
@@ -232,7 +221,7 @@ def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
         "n_columns": n_columns,
         "is_sparse": columns is None,
         "missing": sum(column["n_missing"] for column in told.values()) / max(1, n_columns * len(answers.truth)),
-        "classes_picture": classes_picture(answers),
+        "classes_picture": _pictures.classes_picture(answers),
     }
 
 
@@ -250,7 +239,7 @@ def _described(column: Array) -> dict[str, Any]:
         return told | {"values": "empty"}
     if kind == "text":
         frequent = np.argsort(-counts, kind="stable")[:3]
-        shown = ", ".join(f"{plain(names[i], most=24)} ({counts[i] / len(present):.0%})" for i in frequent)
+        shown = ", ".join(f"{_pictures.plain(names[i], most=24)} ({counts[i] / len(present):.0%})" for i in frequent)
         return told | {"values": shown + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")}
     least, middle, most = np.quantile(present, [0, 0.5, 1])
     if kind == "date":
@@ -279,8 +268,8 @@ def _results(answers: Answers, comparison: tuple[Any, ...] | None) -> dict[str, 
         "briefly": briefly,
         "best": best,
         "gain": gain,
-        "results_picture": results_picture(rows) if len(rows) > 1 else None,
-        "confusion_pictures": confusion_pictures(answers),
+        "results_picture": _pictures.results_picture(rows) if len(rows) > 1 else None,
+        "confusion_pictures": _pictures.confusion_pictures(answers),
     }
 
 
@@ -294,10 +283,10 @@ def _trust(answers: Answers, target_accuracy: float | None) -> dict[str, Any]:
     right = answers.right[answers.accepted] if answers.accepted is not None else []
     return {
         "surest": surest,
-        "risk_picture": risk_picture(answers, target_accuracy) if surest else None,
+        "risk_picture": _pictures.risk_picture(answers, target_accuracy) if surest else None,
         "accepted": proportion(int(sum(right)), len(right)) if len(right) else None,
         "loyalty": {} if answers.loyalty is None else answers.actual.as_dict(),
-        "loyalty_picture": None if answers.loyalty is None else loyalty_picture(answers),
+        "loyalty_picture": None if answers.loyalty is None else _pictures.loyalty_picture(answers),
     }
 
 
@@ -355,8 +344,14 @@ def _class_doubts(answers: Answers) -> list[dict[str, Any]]:
 def _plan(plan: Any, X: Any, y: Any) -> dict[str, Any]:
     """What to measure (section 3.3 of the paper), by a plan; followed on the samples where these have its columns."""
     pictures = [
-        (chart_picture(plan), "The plan: what is bought next, and how many of the training samples stop where."),
-        (frontier_picture(plan), "Cost and accuracy of stopping earlier or later, cross-fitted; the plan is marked."),
+        (
+            _pictures.chart_picture(plan),
+            "The plan: what is bought next, and how many of the training samples stop where.",
+        ),
+        (
+            _pictures.frontier_picture(plan),
+            "Cost and accuracy of stopping earlier or later, cross-fitted; the plan is marked.",
+        ),
     ]
     section = {
         "planner": plan,
@@ -368,7 +363,7 @@ def _plan(plan: Any, X: Any, y: Any) -> dict[str, Any]:
         return section
     followed = plan.acquire(X)
     bought = {name: float(np.mean([name in tests for tests in followed.tests])) for name in plan.order_}
-    pictures.append((purchases_picture(bought), "For how many samples of this report each test is bought."))
+    pictures.append((_pictures.purchases_picture(bought), "For how many samples of this report each test is bought."))
     return section | {"followed": followed, "bought": bought, "accuracy": np.mean(np.asarray(followed.answer) == y)}
 
 

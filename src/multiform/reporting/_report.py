@@ -159,9 +159,9 @@ def report(
     sections = {
         **_data(model, X, answers),
         **_results(answers, comparison),
-        **_trust(answers, target_accuracy),
+        **_trust(answers),
         **_doubts(model, X, answers),
-        "plan": None if plan is None else _plan(plan, X, answers.classes[answers.truth]),
+        **({} if plan is None else _plan(plan, X)),
     }
     name = type(layers(model, X)[-1][0]).__name__
     topic = f"Predicting {model.target_}: " if getattr(model, "target_", None) is not None else ""
@@ -171,7 +171,8 @@ def report(
         model_name=name,
         answers=answers,
         n=len(answers.truth),
-        most_classes=_pictures.MANY_CLASSES,
+        plan=plan,
+        pictures=_pictures,
         proportion=proportion,
         target_accuracy=target_accuracy,
         made=_provenance(model, X, command),
@@ -221,7 +222,6 @@ def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
         "n_columns": n_columns,
         "is_sparse": columns is None,
         "missing": sum(column["n_missing"] for column in told.values()) / max(1, n_columns * len(answers.truth)),
-        "classes_picture": _pictures.classes_picture(answers),
     }
 
 
@@ -261,33 +261,21 @@ def _results(answers: Answers, comparison: tuple[Any, ...] | None) -> dict[str, 
         strongest = max(range(1, len(rows)), key=lambda i: rows[i]["accuracy"].value)
         best = rows[strongest]
         gain = difference(answers.right[asked], others[strongest - 1].labels == truth)
-    return {
-        "rows": rows,
-        "own": rows[0],
-        "how": how,
-        "briefly": briefly,
-        "best": best,
-        "gain": gain,
-        "results_picture": _pictures.results_picture(rows) if len(rows) > 1 else None,
-        "confusion_pictures": _pictures.confusion_pictures(answers),
-    }
+    return {"rows": rows, "own": rows[0], "how": how, "briefly": briefly, "best": best, "gain": gain}
 
 
-def _trust(answers: Answers, target_accuracy: float | None) -> dict[str, Any]:
+def _trust(answers: Answers) -> dict[str, Any]:
     """How far the answers can be trusted."""
     surest: dict[float, float] = {}
     if answers.can_be_ranked:
         assert answers.trust is not None
         judged = answers.truth, answers.labels, answers.trust
         surest = {share: accuracy_at_coverage(*judged, coverage=share) for share in (0.25, 0.5, 0.75, 0.9, 1.0)}
-    right = answers.right[answers.accepted] if answers.accepted is not None else []
-    return {
-        "surest": surest,
-        "risk_picture": _pictures.risk_picture(answers, target_accuracy) if surest else None,
-        "accepted": proportion(int(sum(right)), len(right)) if len(right) else None,
-        "loyalty": {} if answers.loyalty is None else answers.actual.as_dict(),
-        "loyalty_picture": None if answers.loyalty is None else _pictures.loyalty_picture(answers),
-    }
+    accepted = None
+    if answers.accepted is not None and answers.accepted.any():
+        right = answers.right[answers.accepted]
+        accepted = proportion(int(right.sum()), len(right))
+    return {"surest": surest, "accepted": accepted}
 
 
 def _doubts(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
@@ -341,30 +329,15 @@ def _class_doubts(answers: Answers) -> list[dict[str, Any]]:
     return sorted(found, key=lambda doubt: (2.0 if doubt["recall"] is None else doubt["recall"], str(doubt["label"])))
 
 
-def _plan(plan: Any, X: Any, y: Any) -> dict[str, Any]:
+def _plan(plan: Any, X: Any) -> dict[str, Any]:
     """What to measure (section 3.3 of the paper), by a plan; followed on the samples where these have its columns."""
-    pictures = [
-        (
-            _pictures.chart_picture(plan),
-            "The plan: what is bought next, and how many of the training samples stop where.",
-        ),
-        (
-            _pictures.frontier_picture(plan),
-            "Cost and accuracy of stopping earlier or later, cross-fitted; the plan is marked.",
-        ),
-    ]
-    section = {
-        "planner": plan,
+    followed = plan.acquire(X) if _has_columns(plan, X) else None
+    tests = [] if followed is None else followed.tests
+    return {
         "steps": list(zip(plan.order_, plan.tariff_.bill(plan.order_), strict=True)),
-        "pictures": pictures,
-        "followed": None,
+        "followed": followed,
+        "bought": {name: float(np.mean([name in bought for bought in tests])) for name in plan.order_ if tests},
     }
-    if not _has_columns(plan, X):
-        return section
-    followed = plan.acquire(X)
-    bought = {name: float(np.mean([name in tests for tests in followed.tests])) for name in plan.order_}
-    pictures.append((_pictures.purchases_picture(bought), "For how many samples of this report each test is bought."))
-    return section | {"followed": followed, "bought": bought, "accuracy": np.mean(np.asarray(followed.answer) == y)}
 
 
 def _has_columns(plan: Any, X: Any) -> bool:

@@ -41,6 +41,7 @@ COMMANDS = {
 }
 DEBUG = "MULTIFORM_DEBUG"  # set, it shows where an error comes from
 COMPLETE = "_MULTIFORM_COMPLETE"  # set by a shell that asks what could come next
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
 class RequirementNotMet(Exception):
@@ -75,9 +76,6 @@ class _Commands(click.Group):
             close = get_close_matches(name, list(COMMANDS), n=1)
             ctx.fail(f"There is no command {name!r}" + (f", but there is {close[0]}" if close else ""))
         return super().resolve_command(ctx, args)
-
-
-SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
 @click.group(cls=_Commands, context_settings=SETTINGS)

@@ -81,7 +81,8 @@ def predict(
                 answers, surprises = model.answers(batch.frame, chances=chances)
             except TableError as error:
                 raise batch.located(error) from error
-            write(_beside(batch.frame.select(keep), answers))
+            taken = {name: f"{name} given" for name in keep if name in answers.columns}
+            write(batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers)
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
             odd.update({(found.column, found.kind): found.cells for found in surprises})
             rows += len(answers)
@@ -99,11 +100,6 @@ def predict(
     shown = [[str(label), str(count), f"{count / rows:.1%}"] for label, count in labels.most_common(20)]
     text = text_table([["label", "rows", "share"], *shown], right=[1, 2])
     console.result(data, f"{text}\n{rows} rows written to {output}")
-
-
-def _beside(kept: Any, answers: Any) -> Any:
-    taken = [name for name in kept.columns if name in answers.columns]
-    return kept.rename({name: f"{name} given" for name in taken}).hstack(answers) if kept.width else answers
 
 
 @contextmanager

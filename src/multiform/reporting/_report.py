@@ -289,22 +289,18 @@ def _doubts(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
         unsure = np.argsort(answers.trust, kind="stable")
         wrong = np.flatnonzero(~answers.right)
         mistaken = wrong[np.argsort(-answers.trust[wrong], kind="stable")]
-    # A sample is named by the index of a pandas frame, else by the number of its row, from 0.
+    # A sample is named by the index of a pandas frame, else by the number of its row, from 0; and by the column that a
+    # table model has taken for an identifier.
     index = getattr(X, "index", None)
+    names = [column.name for column in getattr(model, "columns_", []) if column.role == "identifier"]
+    known = [name for name in names if name in getattr(X, "columns", [])]
     return {
         "class_doubts": _class_doubts(answers),
         "least_sure": unsure[:N_SAMPLES].tolist(),
         "confident_mistakes": mistaken[:N_SAMPLES].tolist(),
         "rows_named": np.arange(len(answers.truth)) if index is None or callable(index) else np.asarray(index),
-        "identifiers": _identifiers(model, X),
+        "identifiers": np.asarray(X[known[0]].to_numpy()) if known else None,
     }
-
-
-def _identifiers(model: Any, X: Any) -> Array | None:
-    """The column that a table model has taken for an identifier, to name the samples by."""
-    names = [column.name for column in getattr(model, "columns_", []) if column.role == "identifier"]
-    known = [name for name in names if name in getattr(X, "columns", [])]
-    return np.asarray(X[known[0]].to_numpy()) if known else None
 
 
 def _class_doubts(answers: Answers) -> list[dict[str, Any]]:

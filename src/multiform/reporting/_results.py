@@ -187,9 +187,8 @@ def _answered(name: str, model: Any, train: Any, test: Any, known: Array) -> Tol
 
 def _cross_fitted(name: str, model: Any, matrix: Any, y: Array) -> Told:
     classes, counts = np.unique(y, return_counts=True)
-    fair = (
-        StratifiedKFold if counts.min() >= BASELINE_FOLDS else KFold
-    )  # a class with fewer samples cannot be in every fold
+    # A class with fewer samples cannot be in every fold.
+    fair = StratifiedKFold if counts.min() >= BASELINE_FOLDS else KFold
     labels, chances = np.empty_like(y), np.zeros((len(y), len(classes)))
     for train, test in fair(BASELINE_FOLDS, shuffle=True, random_state=0).split(y, y):
         part = model if len(np.unique(y[train])) > 1 else DummyClassifier(strategy="prior")

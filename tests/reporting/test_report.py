@@ -23,9 +23,8 @@ import multiform
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.reporting import Report, _pictures, report
 from multiform.reporting._answers import ask
-from multiform.reporting._columns import kind_of, read_columns
 from multiform.reporting._pictures import Picture, plain
-from multiform.reporting._results import compare, difference, proportion
+from multiform.reporting._results import compare, difference, kind_of, proportion, read_columns
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -73,8 +72,7 @@ def drawing():
 def _no_drawing(request, monkeypatch):
     """Drawing takes most of the time; `page` and `hostile` are drawn, for the tests that look at pictures."""
     if "drawing" not in request.fixturenames:
-        for module in ("_pictures", "_plan"):
-            monkeypatch.setattr(f"multiform.reporting.{module}.drawn", lambda draw, alt, size: Picture("data:,", alt))
+        monkeypatch.setattr(_pictures, "drawn", lambda draw, alt, size: Picture("data:,", alt))
 
 
 @pytest.fixture(scope="module")
@@ -540,8 +538,8 @@ def test_a_picture_of_digits_is_not_too_large(drawing):
 def test_what_lies_far_below_does_not_squeeze_the_rest():
     """The intervals of good models can be told apart beside a baseline of 10 %."""
 
-    def row(name, n_right, is_model=False):
-        return {"name": name, "accuracy": proportion(n_right, 1000), "is_model": is_model}
+    def row(name, n_right):
+        return {"name": name, "accuracy": proportion(n_right, 1000)}
 
     import matplotlib.pyplot as plt
 
@@ -554,7 +552,7 @@ def test_what_lies_far_below_does_not_squeeze_the_rest():
         plt.close(figure)
         return found
 
-    good = [row("this model", 970, is_model=True), row("forest", 960)]
+    good = [row("this model", 970), row("forest", 960)]
     (left, right), texts = limits([*good, row("majority class", 100)])
     assert left > 0.9
     assert right < 1

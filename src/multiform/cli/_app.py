@@ -24,6 +24,8 @@ from typing import Any
 import click
 from polars.exceptions import PanicException
 
+from multiform._version import __version__
+
 # Command -> its module, which is imported when it runs, so that `--help` comes at once, and its one-line help.
 COMMANDS = {
     "demo": ("_demo", "A tour in under a minute, on data that come with the package."),
@@ -39,6 +41,7 @@ COMMANDS = {
 }
 DEBUG = "MULTIFORM_DEBUG"  # set, it shows where an error comes from
 COMPLETE = "_MULTIFORM_COMPLETE"  # set by a shell that asks what could come next
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
 class RequirementNotMet(Exception):
@@ -75,16 +78,8 @@ class _Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if value and not ctx.resilient_parsing:
-        from multiform._version import __version__
-
-        click.echo(f"multiform {__version__}")
-        ctx.exit()
-
-
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say the version.")
+@click.group(cls=_Commands, context_settings=SETTINGS)
+@click.version_option(__version__, prog_name="multiform", message="%(prog)s %(version)s", help="Say the version.")
 def app() -> None:
     """What is it, how far can I trust that, and what should I measure next?
 

@@ -40,14 +40,12 @@ def demo(output: str | None, console: Console) -> None:
     multiple=True,
     type=click.Choice(["cpm", "cpm-literal", "adam"]),
     default=("cpm", "adam"),
-    show_default=True,
     help="For 4.3; may be given several times. The paper's is cpm.",
 )
 @click.option(
     "--loyalty-solver",
     type=click.Choice(["cpm", "adam"]),
     default="adam",
-    show_default=True,
     help="For the 21 models of 4.4.",
 )
 @click.option("--quick", is_flag=True, help="6,000 training and 2,000 test images only.")
@@ -70,10 +68,7 @@ def reproduce(data: str | None, solvers: tuple[str, ...], quick: bool, console: 
         )
     if quick:
         console.note("--quick: 6,000 training and 2,000 test images only, so the figures are not the paper's.")
-    accuracies = [{"train_accuracy": own.train_accuracy, "test_accuracy": own.test_accuracy} for own in figures]
+    qms = [vars(own) | {name: getattr(own, name) for name in ("train_accuracy", "test_accuracy")} for own in figures]
     tables = {name: getattr(loyalty, name).as_dict() for name in ("training", "expected", "test")}
-    told = {
-        "qms": [{**vars(own), **found} for own, found in zip(figures, accuracies, strict=True)],
-        "loyalty": {**vars(loyalty), **tables},
-    }
+    told = {"qms": qms, "loyalty": vars(loyalty) | tables}
     console.result(told, reproduction.reproduction_text(figures, loyalty))

@@ -10,10 +10,10 @@ from typing import Any
 import click
 import numpy as np
 
-from multiform.cli._files import check_output, opened_plan
-from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table, this_command
+from multiform.cli._files import check_output, opened_plan, write_model
+from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table
 from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, read_costs
-from multiform.files import atomic_path, save
+from multiform.files import atomic_path
 from multiform.tables import Date, TableError, decide, learn_labels, numbers_or_text, polars, read, sources
 
 HELP = "Answer each question with a result. Enter: no result; na: it cannot be done; undo: take the last one back."
@@ -32,29 +32,23 @@ HELP = "Answer each question with a result. Enter: no result; na: it cannot be d
     help="A table with the columns test and cost, and maybe group and cost_in_group; tests are columns of FILE.",
 )
 @click.option("--output", "-o", required=True, metavar="PLAN", help="The plan to write, .mfm by custom.")
-@click.option("--known", multiple=True, callback=names, metavar="NAMES", help="Tests known at the start, for nothing.")
+@names("--known", help="Tests known at the start, for nothing.")
 @click.option(
     "--policy",
     type=click.Choice(["fixed", "adaptive"]),
     default="fixed",
-    show_default=True,
     help="One order for all, or a next test that depends on the diagnosis so far.",
 )
-@click.option("--search", type=click.Choice(["auto", "exact", "beam"]), default="auto", show_default=True)
+@click.option("--search", type=click.Choice(["auto", "exact", "beam"]), default="auto")
 @click.option(
     "--stop",
     type=click.Choice(["regret", "calibrated", "loyalty"]),
     default="regret",
-    show_default=True,
     help="When the evidence suffices: by the accuracy forgone, the chance, or the type.",
 )
 @click.option("--theta", type=click.FloatRange(0, 1), help="The accuracy to keep; that of full evidence if not given.")
-@click.option(
-    "--tolerance", type=click.FloatRange(0, 1), default=0.005, show_default=True, help="The accuracy that may be lost."
-)
-@click.option(
-    "--time-limit", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for the exact search."
-)
+@click.option("--tolerance", type=click.FloatRange(0, 1), default=0.005, help="The accuracy that may be lost.")
+@click.option("--time-limit", type=click.FloatRange(min=0), default=60.0, help="Seconds for the exact search.")
 @seed_and_jobs
 @table_files
 def plan(
@@ -89,7 +83,7 @@ def plan(
         planner = DiagnosisPlanner(costs, groups=groups or None, known=list(known), **settings)
         planner.fit(_evidence(frame, list(costs)).filter(present), labels)
         progress(None, "writing")
-        save(planner, output, notes={"command": this_command(), "target": target})
+        write_model(planner, output, target=target)
     data = _plan_figures(planner)
     console.result({"plan": output, **data}, f"{_plan_text(data)}\nwritten to {output}")
 
@@ -212,9 +206,8 @@ def _given(evidence: tuple[str, ...]) -> dict[str, str]:
 def _begun(planner: Any, path: str | None) -> Any:
     if path is None or not Path(path).exists():
         return planner.start()
-    content = Path(path).read_bytes()
     try:
-        return DiagnosisSession.from_json(planner, content.decode())
+        return DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} holds no case of this plan: {error}") from error
 
@@ -308,7 +301,7 @@ def _state(planner: Any, session: Any) -> dict[str, Any]:
     events = json.loads(session.to_json())["events"]
     bought = [event["observe"] for event in events if "observe" in event]
     prices = zip(bought, _paid(planner.tariff_, bought), strict=True)
-    data = {
+    data: dict[str, Any] = {
         "finished": session.finished,
         "diagnosis": str(session.diagnosis),
         "chance": session.chance,

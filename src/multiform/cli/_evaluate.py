@@ -9,8 +9,8 @@ import numpy as np
 
 import multiform
 from multiform.cli._app import RequirementNotMet
-from multiform.cli._files import MatrixModel, check_output, opened, opened_plan
-from multiform.cli._shared import Console, command, model_file, share, table_files, text_table, this_command
+from multiform.cli._files import MatrixModel, check_output, opened, opened_plan, this_command
+from multiform.cli._shared import Console, command, model_file, share, table_files, text_table
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
 from multiform.tables import TableError, batches, polars, read, sources

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,7 +12,7 @@ import click
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
-from multiform.files import check_writable, load
+from multiform.files import check_writable, load, save
 from multiform.tables import Surprise, TableClassifier, TableError, answers_of, as_numbers, labels_of
 
 
@@ -43,6 +45,16 @@ def check_output(output: str, inputs: Iterable[str]) -> None:
     for path in inputs:
         if os.path.isfile(path) and os.path.isfile(output) and os.path.samefile(path, output):
             raise click.UsageError(f"the output {output} is also an input, which would be lost; give another name")
+
+
+def this_command() -> str:
+    """What the user has typed, to be kept with what came of it."""
+    return shlex.join(["multiform", *sys.argv[1:]])
+
+
+def write_model(model: Any, output: str, **notes: Any) -> None:
+    """Write a model or a plan, with the command that made it."""
+    save(model, output, notes={"command": this_command(), **notes})
 
 
 class MatrixModel:

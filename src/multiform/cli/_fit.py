@@ -9,24 +9,28 @@ import click
 import numpy as np
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
-from multiform.cli._files import check_output
-from multiform.cli._shared import (
-    Console,
-    column_options,
-    columns_table,
-    command,
-    one_line,
-    seed_and_jobs,
-    share,
-    table_files,
-    this_command,
-)
-from multiform.files import describe, save
+from multiform.cli._files import check_output, write_model
+from multiform.cli._shared import Console, columns_table, command, names, one_line, seed_and_jobs, share, table_files
+from multiform.files import describe
 from multiform.tables import TableClassifier, TableError, fit_chosen, located, read, sources
 
 MODELS = ("loyalty", "triage", "cv", "qms")
 CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # rows and cells; with more, the default is as good and the choice slow
 MOST_SHOWN = 60  # columns in the table for people
+
+
+def _column_options(command: Any) -> Any:
+    """What the user knows better of columns."""
+    for option, parameter, what in (
+        ("--id", "identifiers", "Columns that are identifiers: left out."),
+        ("--as-text", "texts", "Columns that are free text."),
+        ("--as-date", "dates", "Columns that are dates."),
+        ("--as-category", "categories", "Columns that are categories."),
+        ("--as-number", "numbers", "Columns that are numbers."),
+        ("--drop", "drop", "Columns to leave out."),
+    ):
+        command = names(option, parameter, help=f"{what} Separated by commas.")(command)
+    return command
 
 
 @command(
@@ -55,7 +59,7 @@ MOST_SHOWN = 60  # columns in the table for people
 @click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="How separators are found.")
 @click.option("--max-iter", type=click.IntRange(min=1), help="Passes over the data.")
 @click.option("--balanced", is_flag=True, help="Weigh rare classes up.")
-@column_options
+@_column_options
 @seed_and_jobs
 @table_files
 def fit(
@@ -79,7 +83,7 @@ def fit(
             raise located(error, found) from error
         seconds = time.perf_counter() - begin
         progress(None, "writing")
-        save(model, output, notes={"command": this_command(), "seed": options["random_state"]})
+        write_model(model, output, seed=options["random_state"])
     _say_notes(console, model)
     told = describe(output)
     data = {

@@ -18,14 +18,8 @@ from multiform.cli._shared import Console, command, model_file, names, table_fil
 from multiform.files import atomic_path
 from multiform.tables import TableError, batches, polars, sources
 
-FORMAT_OF = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-}
+ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
+OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
 ODD = {
     "missing": "without a value, which the training table did not have; taken as the median",
     "unseen": "with a value that the training table does not have",
@@ -45,15 +39,12 @@ Write = Callable[[Any], None]
     "--output",
     "-o",
     default="-",
+    show_default=False,
     metavar="FILE",
     help="Where to: .csv, .tsv, .parquet or .jsonl; standard output, as csv, if not given.",
 )
-@click.option(
-    "--output-format", type=click.Choice(["csv", "tsv", "parquet", "jsonl"]), help="If the name does not say it."
-)
-@click.option(
-    "--keep", multiple=True, callback=names, metavar="NAMES", help="Columns of the table to copy to the output."
-)
+@click.option("--output-format", type=click.Choice(ANSWER_FORMATS), help="If the name does not say it.")
+@names("--keep", help="Columns of the table to copy to the output.")
 @click.option("--chances", is_flag=True, help="The chance of every class, too.")
 @table_files
 def predict(
@@ -90,7 +81,8 @@ def predict(
                 answers, surprises = model.answers(batch.frame, chances=chances)
             except TableError as error:
                 raise batch.located(error) from error
-            write(_beside(batch.frame.select(keep), answers))
+            taken = {name: f"{name} given" for name in keep if name in answers.columns}
+            write(batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers)
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
             odd.update({(found.column, found.kind): found.cells for found in surprises})
             rows += len(answers)
@@ -110,16 +102,12 @@ def predict(
     console.result(data, f"{text}\n{rows} rows written to {output}")
 
 
-def _beside(kept: Any, answers: Any) -> Any:
-    taken = [name for name in kept.columns if name in answers.columns]
-    return kept.rename({name: f"{name} given" for name in taken}).hstack(answers) if kept.width else answers
-
-
 @contextmanager
 def _answer_writer(output: str, output_format: str | None) -> Iterator[Write]:
     """A function that appends a frame to the output; ``-`` is standard output."""
-    found = output_format or ("csv" if output == "-" else FORMAT_OF.get(Path(output).suffix.lower()))
-    if found is None:
+    suffix = "csv" if output == "-" else Path(output).suffix.lower().lstrip(".")
+    found = output_format or OTHER_SUFFIXES.get(suffix, suffix)
+    if found not in ANSWER_FORMATS:
         raise click.UsageError(f"{output}: name the output .csv, .tsv, .parquet or .jsonl, or give --output-format")
     if output == "-":
         if found == "parquet":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,7 +37,7 @@ def seed_and_jobs(command: Any) -> Any:
     """What makes a result the same again, and how many threads work on it."""
     text = "The same seed gives the same model."
     seeds = click.IntRange(0, 2**32 - 1)
-    seed = click.option("--seed", "random_state", type=seeds, default=0, show_default=True, help=text)
+    seed = click.option("--seed", "random_state", type=seeds, default=0, help=text)
     text = "Threads; all cores if not given."
     return seed(click.option("--jobs", "n_jobs", type=int, callback=_threads, help=text)(command))
 
@@ -49,25 +48,13 @@ def _threads(context: click.Context, parameter: click.Parameter, value: int | No
     return value
 
 
-def names(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+def names(*option: str, help: str) -> Callable[[Any], Any]:
     """``--drop a,b --drop c`` as a, b, c; a name that holds a comma is given alone, in quotation marks of its own."""
-    return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
 
+    def read(context: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name for given in value for name in next(csv.reader([given], skipinitialspace=True), []) if name)
 
-def column_options(command: Any) -> Any:
-    """What the user knows better of columns."""
-    for option, parameter, what in (
-        ("--id", "identifiers", "Columns that are identifiers: left out."),
-        ("--as-text", "texts", "Columns that are free text."),
-        ("--as-date", "dates", "Columns that are dates."),
-        ("--as-category", "categories", "Columns that are categories."),
-        ("--as-number", "numbers", "Columns that are numbers."),
-        ("--drop", "drop", "Columns to leave out."),
-    ):
-        command = click.option(
-            option, parameter, multiple=True, callback=names, metavar="NAMES", help=f"{what} Separated by commas."
-        )(command)
-    return command
+    return click.option(*option, multiple=True, callback=read, metavar="NAMES", help=help)
 
 
 class Console:
@@ -129,11 +116,6 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
         return found
 
     return made
-
-
-def this_command() -> str:
-    """What the user has typed, to be kept with what came of it."""
-    return shlex.join(["multiform", *sys.argv[1:]])
 
 
 def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

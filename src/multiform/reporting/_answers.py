@@ -40,6 +40,12 @@ class Answers:
         """Whether it is known of every answer how sure it is."""
         return self.trust is not None and not np.isnan(self.trust).any()
 
+    def runner_up(self, i: int) -> Any:
+        """The likeliest class of sample i but for the answer; empty where there is no other."""
+        assert self.chances is not None
+        ranked = np.argsort(-self.chances[i], kind="stable")
+        return next((self.classes[position] for position in ranked if position != self.labels[i]), "")
+
     @property
     def levels(self) -> tuple[str, ...]:
         """The loyalty types, the surest first."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multiform.displays import ConfusionTensorDisplay, LoyaltyDisplay, RiskCoverageDisplay
+from multiform import displays
 from multiform.displays.style import BLUE, GREY, ORANGE
 from multiform.metrics import aurc, confusion_tensor, risk_coverage_curve
 from multiform.reporting._answers import Answers
@@ -88,7 +88,7 @@ def classes_picture(answers: Answers) -> Picture:
 
 
 def results_picture(rows: Sequence[dict[str, Any]]) -> Picture:
-    """Accuracies as dots with their intervals; what lies far below is an arrow, as it would squeeze the rest."""
+    """Accuracies as dots with their intervals, the model first; an arrow is what would lie too far below."""
     accuracies = [row["accuracy"] for row in rows]
     far = accuracies[0].value - max(0.15, 6 * (accuracies[0].high - accuracies[0].low))
     shown = [one for one in accuracies if one.value >= far]
@@ -97,7 +97,7 @@ def results_picture(rows: Sequence[dict[str, Any]]) -> Picture:
     def draw(figure: Any) -> None:
         axis = figure.subplots()
         for place, (value, low, high) in enumerate(accuracies):
-            colour, text = BLUE if rows[place]["is_model"] else GREY, f"{value:.1%}"
+            colour, text = GREY if place else BLUE, f"{value:.1%}"
             if left is not None and value < far:
                 axis.plot(left, place, "<", color=colour, markersize=8, clip_on=False)
                 axis.annotate(text, (left, place), (10, 0), textcoords="offset points", va="center")
@@ -130,7 +130,7 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
     def layer(k: int) -> Picture:
         def draw(figure: Any) -> None:
             axis = figure.subplots()
-            ConfusionTensorDisplay(tensor[k : k + 1], display_labels=names, levels=levels[k : k + 1]).plot(
+            displays.ConfusionTensorDisplay(tensor[k : k + 1], display_labels=names, levels=levels[k : k + 1]).plot(
                 ax=[axis], colorbar=False
             )
             right = "" if not tensor[k].any() else f", {np.trace(tensor[k]) / tensor[k].sum():.1%} right"
@@ -157,7 +157,7 @@ def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
 
     def draw(figure: Any) -> None:
         axis = figure.subplots()
-        display = RiskCoverageDisplay(coverage[few], risk[few]).plot(ax=axis, target_accuracy=target_accuracy)
+        display = displays.RiskCoverageDisplay(coverage[few], risk[few]).plot(ax=axis, target_accuracy=target_accuracy)
         display.line_.set_linewidth(2)
         # One wrong answer among the very first would hide the rest of the curve.
         top = 1.6 * max(risk[-1], 0.0 if target_accuracy is None else 1 - target_accuracy, 0.01)
@@ -179,10 +179,53 @@ def loyalty_picture(answers: Answers) -> Picture:
     actual, estimated = answers.actual, answers.estimated
 
     def draw(figure: Any) -> None:
-        LoyaltyDisplay(actual, estimated=estimated).plot(ax=figure.subplots(2, 1))
+        displays.LoyaltyDisplay(actual, estimated=estimated).plot(ax=figure.subplots(2, 1))
 
     told = "; ".join(
         f"{level}: {share:.0%} of the samples" + ("" if np.isnan(right) else f", {right:.1%} right")
         for level, share, right in zip(actual.levels, actual.share, actual.accuracy, strict=True)
     )
     return drawn(draw, f"Loyalty types. {told}.", (WIDE, 5.8))
+
+
+def purchases_picture(shares: dict[str, float]) -> Picture:
+    """For how many samples a plan buys each test."""
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        bars = axis.barh(range(len(shares)), list(shares.values()), color=BLUE)
+        axis.bar_label(bars, [f"{share:.0%}" for share in shares.values()], padding=3, fontsize=9)
+        axis.set_yticks(range(len(shares)), named(shares))
+        axis.invert_yaxis()
+        axis.set_xlim(0, 1.12)
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if value <= 1 else "")
+        axis.set_xlabel("share of the samples")
+
+    told = ", ".join(f"{plain(name)} {share:.0%}" for name, share in shares.items())
+    alt = f"Tests in the order of the plan, and for how many samples each is bought: {told}."
+    return drawn(draw, alt, (WIDE, 1.0 + 0.32 * len(shares)))
+
+
+def chart_picture(plan: Any) -> Picture:
+    """The flow chart of a plan, as large as it has to be."""
+
+    def draw(figure: Any) -> None:
+        axis = displays.PlanDisplay.from_estimator(plan, ax=figure.subplots()).ax_
+        # Its limits count boxes: one column a branch, one row a test.
+        figure.set_size_inches(1.2 + 3.4 * (axis.get_xlim()[1] + 0.1), 0.8 + 0.72 * (axis.get_ylim()[0] + 0.4))
+
+    return drawn(draw, f"Flow chart of the plan: first {plain(plan.order_[0])}, then on until it stops.", (WIDE, WIDE))
+
+
+def frontier_picture(plan: Any) -> Picture:
+    """Cost and accuracy of stopping earlier or later."""
+
+    def draw(figure: Any) -> None:
+        axis = displays.CostAccuracyDisplay.from_estimator(plan, ax=figure.subplots()).ax_
+        axis.legend(frameon=False, loc="lower right")  # beside the axes there is no room on a phone
+
+    alt = (
+        f"Accuracy against cost: all evidence costs {plan.panel_cost_:.2f} and is right on {plan.full_accuracy_:.1%}; "
+        f"the plan costs {plan.expected_cost_:.2f}."
+    )
+    return drawn(draw, alt, (WIDE, 3.8))

@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,26 +16,19 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from multiform._typing import Array
+from multiform._version import __version__
 from multiform.files import atomic_path
 from multiform.metrics import accuracy_at_coverage
 from multiform.metrics.labels import positions
+from multiform.reporting import _pictures
 from multiform.reporting._answers import Answers, ask, layers
-from multiform.reporting._columns import described, read_columns
-from multiform.reporting._doubts import doubts
-from multiform.reporting._pictures import (
-    classes_picture,
-    confusion_pictures,
-    loyalty_picture,
-    plain,
-    results_picture,
-    risk_picture,
-)
-from multiform.reporting._plan import plan_section
-from multiform.reporting._results import compare, difference, proportion, scores
+from multiform.reporting._results import Told, as_number, compare, difference, kind_of, proportion, read_columns, scores
 
-PACKAGES = ("multiform", "numpy", "scipy", "scikit-learn", "matplotlib")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 MOST_COLUMNS = 40
 MOST_NAMELESS = 8  # columns of a matrix say little
+N_SAMPLES = 8  # that are shown of the least sure, and of the mistakes
 
 
 @dataclass(frozen=True)
@@ -166,9 +159,9 @@ def report(
     sections = {
         **_data(model, X, answers),
         **_results(answers, comparison),
-        **_trust(answers, target_accuracy),
-        **doubts(model, X, answers),
-        "plan": None if plan is None else plan_section(plan, X, answers.classes[answers.truth]),
+        **_trust(answers),
+        **_doubts(model, X, answers),
+        **({} if plan is None else _plan(plan, X)),
     }
     name = type(layers(model, X)[-1][0]).__name__
     topic = f"Predicting {model.target_}: " if getattr(model, "target_", None) is not None else ""
@@ -178,6 +171,9 @@ def report(
         model_name=name,
         answers=answers,
         n=len(answers.truth),
+        plan=plan,
+        pictures=_pictures,
+        proportion=proportion,
         target_accuracy=target_accuracy,
         made=_provenance(model, X, command),
         **sections,
@@ -194,7 +190,7 @@ def _environment() -> Any:
         raise ImportError(f'report needs {error.name}; install it with pip install "multiform[report]".') from error
 
     def printable(value: Any) -> Any:
-        return plain(value, most=2_000) if isinstance(value, str) and not isinstance(value, Markup) else value
+        return _pictures.plain(value, most=2_000) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     def percent(value: float | None, digits: int = 1) -> str:
         return "–" if value is None or np.isnan(value) else f"{value:.{digits}%}"
@@ -216,88 +212,136 @@ def _environment() -> Any:
 
 def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
     """What the data are."""
-    n = len(answers.truth)
     columns = read_columns(X)
-    told = {name: described(column) for name, column in (columns or {}).items()}
-    roles = {column.name: f"{column.role}: {column.why}" for column in getattr(model, "columns_", [])}
+    told = {name: _described(column) for name, column in (columns or {}).items()}
     has_names = hasattr(X, "columns") or isinstance(X, Mapping)
-    shown = list(told.items())[: MOST_COLUMNS if has_names else MOST_NAMELESS]
     n_columns = X.shape[1] if columns is None else len(columns)
     return {
-        "columns": [
-            {"name": name, **column, "missing": column["n_missing"] / n, "why": roles.get(name)}
-            for name, column in shown
-        ],
+        "columns": list(told.items())[: MOST_COLUMNS if has_names else MOST_NAMELESS],
+        "roles": {column.name: f"{column.role}: {column.why}" for column in getattr(model, "columns_", [])},
         "n_columns": n_columns,
         "is_sparse": columns is None,
-        "missing": sum(column["n_missing"] for column in told.values()) / max(1, n_columns * n),
-        "n_classes": len(answers.classes),
-        "classes_picture": classes_picture(answers),
-        "has_roles": bool(roles),
+        "missing": sum(column["n_missing"] for column in told.values()) / max(1, n_columns * len(answers.truth)),
     }
+
+
+def _described(column: Array) -> dict[str, Any]:
+    """What kind of column it is, how many cells are missing, how many values are distinct, and they in a few words."""
+    kind = kind_of(column)
+    if kind == "text":
+        present = np.array([value for value in column if value is not None])
+    else:
+        numbers = as_number(column)
+        present = numbers[~np.isnan(numbers)]
+    names, counts = np.unique(present, return_counts=True)
+    told = {"kind": kind, "n_missing": len(column) - len(present), "distinct": len(names)}
+    if not len(names):
+        return told | {"values": "empty"}
+    if kind == "text":
+        frequent = np.argsort(-counts, kind="stable")[:3]
+        shown = ", ".join(f"{_pictures.plain(names[i], most=24)} ({counts[i] / len(present):.0%})" for i in frequent)
+        return told | {"values": shown + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")}
+    least, middle, most = np.quantile(present, [0, 0.5, 1])
+    if kind == "date":
+        days = np.array([least, middle, most]).astype("datetime64[D]")
+        return told | {"values": f"{days[0]} to {days[2]}, median {days[1]}"}
+    if least == most:
+        return told | {"values": f"always {least:.4g}"}
+    return told | {"values": f"{least:.4g} to {most:.4g}, median {middle:.4g}"}
 
 
 def _results(answers: Answers, comparison: tuple[Any, ...] | None) -> dict[str, Any]:
     """How well it does, and against which baselines."""
-    every = np.arange(len(answers.classes))
-    own = scores("this model", answers.truth, answers.labels, answers.chances, every, answers.trust, is_model=True)
-    rows, how, briefly, best, gain = [own], None, None, None, None
+    own = Told("this model", answers.labels, answers.chances, np.arange(len(answers.classes)))
+    rows, how, briefly, best, gain = [scores(own, answers.truth, answers.trust)], None, None, None, None
     if comparison is not None:
         others, asked, how, briefly = comparison
         truth = answers.truth[asked]
-        for name, labels, chances, classes in others:
-            rows.append(scores(name, truth, labels, chances, classes, chances.max(axis=1), is_model=False))
+        rows += [scores(other, truth, other.chances.max(axis=1)) for other in others]
         strongest = max(range(1, len(rows)), key=lambda i: rows[i]["accuracy"].value)
         best = rows[strongest]
         gain = difference(answers.right[asked], others[strongest - 1].labels == truth)
-    return {
-        "rows": rows,
-        "own": own,
-        "how": how,
-        "briefly": briefly,
-        "best": best,
-        "gain": gain,
-        "results_picture": results_picture(rows) if len(rows) > 1 else None,
-        "confusion_pictures": confusion_pictures(answers),
-    }
+    return {"rows": rows, "own": rows[0], "how": how, "briefly": briefly, "best": best, "gain": gain}
 
 
-def _trust(answers: Answers, target_accuracy: float | None) -> dict[str, Any]:
+def _trust(answers: Answers) -> dict[str, Any]:
     """How far the answers can be trusted."""
-    found: dict[str, Any] = {"risk_picture": None, "surest": [], "mean_trust": None, "accepted": None}
+    surest: dict[float, float] = {}
     if answers.can_be_ranked:
         assert answers.trust is not None
         judged = answers.truth, answers.labels, answers.trust
-        found["risk_picture"] = risk_picture(answers, target_accuracy)
-        found["surest"] = [
-            {"coverage": share, "accuracy": accuracy_at_coverage(*judged, coverage=share)}
-            for share in (0.25, 0.5, 0.75, 0.9, 1.0)
-        ]
-        found["mean_trust"] = float(answers.trust.mean()) if answers.trust_is_chance else None
+        surest = {share: accuracy_at_coverage(*judged, coverage=share) for share in (0.25, 0.5, 0.75, 0.9, 1.0)}
+    accepted = None
     if answers.accepted is not None and answers.accepted.any():
         right = answers.right[answers.accepted]
-        found["accepted"] = proportion(int(right.sum()), len(right))
-    if answers.loyalty is None:
-        return found | {"loyalty_picture": None, "loyalty_rows": []}
-    return found | {"loyalty_picture": loyalty_picture(answers), "loyalty_rows": _loyalty_rows(answers)}
+        accepted = proportion(int(right.sum()), len(right))
+    return {"surest": surest, "accepted": accepted}
 
 
-def _loyalty_rows(answers: Answers) -> list[dict[str, Any]]:
-    expected = None if answers.estimated is None else answers.estimated.as_dict()
-    rows = []
-    for level, row in answers.actual.as_dict().items():
-        count = int(row["count"])
-        rows.append(
+def _doubts(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
+    """The classes that are recognised least, the samples with the least trust, and the wrong answers with the most.
+
+    The latter are what to look at first, in the model and in the labels.
+    """
+    unsure, mistaken = np.empty(0, dtype=int), np.empty(0, dtype=int)
+    if answers.can_be_ranked:
+        assert answers.trust is not None
+        unsure = np.argsort(answers.trust, kind="stable")
+        wrong = np.flatnonzero(~answers.right)
+        mistaken = wrong[np.argsort(-answers.trust[wrong], kind="stable")]
+    # A sample is named by the index of a pandas frame, else by the number of its row, from 0; and by the column that a
+    # table model has taken for an identifier.
+    index = getattr(X, "index", None)
+    names = [column.name for column in getattr(model, "columns_", []) if column.role == "identifier"]
+    known = [name for name in names if name in getattr(X, "columns", [])]
+    return {
+        "class_doubts": _class_doubts(answers),
+        "least_sure": unsure[:N_SAMPLES].tolist(),
+        "confident_mistakes": mistaken[:N_SAMPLES].tolist(),
+        "rows_named": np.arange(len(answers.truth)) if index is None or callable(index) else np.asarray(index),
+        "identifiers": np.asarray(X[known[0]].to_numpy()) if known else None,
+    }
+
+
+def _class_doubts(answers: Answers) -> list[dict[str, Any]]:
+    """How each class that occurs fares, the one that is recognised least first."""
+    found = []
+    for position, label in enumerate(answers.classes):
+        own, said = answers.truth == position, answers.labels == position
+        if not (own.any() or said.any()):
+            continue
+        wrong, counts = np.unique(answers.labels[own & ~answers.right], return_counts=True)
+        found.append(
             {
-                "level": level,
-                "count": count,
-                "share": row["share"],
-                "accuracy": proportion(int(row["correct"]), count) if count else None,
-                "estimated_share": None if expected is None else expected[level]["share"],
-                "estimated": None if expected is None else expected[level]["accuracy"],
+                "label": label,
+                "count": int(own.sum()),
+                "recall": float(answers.right[own].mean()) if own.any() else None,
+                "precision": float(answers.right[said].mean()) if said.any() else None,
+                "mean_trust": float(answers.trust[own].mean()) if own.any() and answers.trust is not None else None,
+                "taken_for": answers.classes[wrong[counts.argmax()]] if len(wrong) else None,
+                "taken_for_count": int(counts.max()) if len(wrong) else 0,
             }
         )
-    return rows
+    return sorted(found, key=lambda doubt: (2.0 if doubt["recall"] is None else doubt["recall"], str(doubt["label"])))
+
+
+def _plan(plan: Any, X: Any) -> dict[str, Any]:
+    """What to measure (section 3.3 of the paper), by a plan; followed on the samples where these have its columns."""
+    followed = plan.acquire(X) if _has_columns(plan, X) else None
+    tests = [] if followed is None else followed.tests
+    return {
+        "steps": list(zip(plan.order_, plan.tariff_.bill(plan.order_), strict=True)),
+        "followed": followed,
+        "bought": {name: float(np.mean([name in bought for bought in tests])) for name in plan.order_ if tests},
+    }
+
+
+def _has_columns(plan: Any, X: Any) -> bool:
+    """Whether the samples are what the plan was made for; a report may well be of another model."""
+    names = [str(name) for name in plan.feature_names_in_]
+    if hasattr(X, "columns"):
+        return set(names) <= {str(name) for name in X.columns}
+    return np.ndim(X) == 2 and np.shape(X)[1] == len(names)
 
 
 def _figures(answers: Answers, sections: dict[str, Any]) -> dict[str, Any]:
@@ -305,7 +349,7 @@ def _figures(answers: Answers, sections: dict[str, Any]) -> dict[str, Any]:
     figures: dict[str, Any] = {
         "n_samples": len(answers.truth),
         "accuracy": own["accuracy"].value,
-        "baselines": {row["name"]: row["accuracy"].value for row in sections["rows"] if not row["is_model"]},
+        "baselines": {row["name"]: row["accuracy"].value for row in sections["rows"][1:]},
     }
     figures |= {name: own[name] for name in ("log_loss", "aurc") if own[name] is not None}
     if answers.accepted is not None:
@@ -323,18 +367,13 @@ def _provenance(model: Any, X: Any, command: str | Sequence[str] | None) -> dict
         "command": command if command is None or isinstance(command, str) else " ".join(command),
         "seed": str(seeds[0]) if seeds else "none was set",
         "models": [(type(part).__name__, _changed(part)) for part in parts],
-        "versions": [("Python", platform.python_version()), *((package, _version(package)) for package in PACKAGES)],
+        "versions": [
+            ("Python", platform.python_version()),
+            ("multiform", __version__),
+            *((package, version(package)) for package in PACKAGES),
+        ],
         "machine": f"{platform.system()} {platform.machine()}",
     }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # running from a source folder
-        from multiform._version import __version__
-
-        return __version__
 
 
 def _changed(part: Any) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """How well, as numbers: accuracies with their intervals, and simple classifiers to stand beside the model.
 
-These are the majority class, logistic regression and a random forest.
+These are the majority class, logistic regression and a random forest, on the columns of X, whatever X is.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
-from multiform._typing import Array, Indices
+from multiform._typing import Array, Doubles, Indices
+from multiform.columns import columns_of, typed
 from multiform.metrics import aurc
-from multiform.reporting._columns import as_number, kind_of, read_columns
 
 MOST_ROWS = 3_000  # enough to know a baseline's accuracy to a point or two, and quick
 MOST_TRAINING_ROWS = 10_000
@@ -60,38 +60,53 @@ def difference(right: Array, other: Array) -> Interval:
     return Interval(float(gains.mean()), float(gains.mean() - spread), float(gains.mean() + spread))
 
 
-def scores(
-    name: str, truth: Array, labels: Array, chances: Array | None, classes: Array, trust: Array | None, is_model: bool
-) -> dict[str, Any]:
-    """One row of the table of results; labels are whole numbers."""
-    right = labels == truth
-    recalls = [right[truth == label].mean() for label in np.unique(truth)]
-    log_loss = None
-    if chances is not None and np.isin(truth, classes).all():
-        # The mean of minus the logarithm of the true class's chance; no chance is below 1e-6.
-        own = chances[np.arange(len(truth)), np.searchsorted(classes, truth)]
-        log_loss = float(-np.log(np.maximum(own, 1e-6)).mean())
-    return {
-        "name": name,
-        "accuracy": proportion(int(right.sum()), len(truth)),
-        "balanced_accuracy": float(np.mean(recalls)),
-        "macro_f1": float(f1_score(truth, labels, average="macro", zero_division=0.0)),
-        "log_loss": log_loss,
-        "aurc": None if trust is None or np.isnan(trust).any() else aurc(truth, labels, trust),
-        "is_model": is_model,
-    }
-
-
-class Baseline(NamedTuple):
-    """A baseline's answers, with its own classes in the order of the chances."""
+class Told(NamedTuple):
+    """The answers of the model or of a baseline, with its own classes in the order of the chances."""
 
     name: str
     labels: Array
-    chances: Array
+    chances: Array | None
     classes: Array
 
 
-def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[list[Baseline], Indices, str, str]:
+def scores(told: Told, truth: Array, trust: Array | None) -> dict[str, Any]:
+    """One row of the table of results; labels are whole numbers."""
+    right = told.labels == truth
+    recalls = [right[truth == label].mean() for label in np.unique(truth)]
+    log_loss = None
+    if told.chances is not None and np.isin(truth, told.classes).all():
+        # The mean of minus the logarithm of the true class's chance; no chance is below 1e-6.
+        own = told.chances[np.arange(len(truth)), np.searchsorted(told.classes, truth)]
+        log_loss = float(-np.log(np.maximum(own, 1e-6)).mean())
+    return {
+        "name": told.name,
+        "accuracy": proportion(int(right.sum()), len(truth)),
+        "balanced_accuracy": float(np.mean(recalls)),
+        "macro_f1": float(f1_score(truth, told.labels, average="macro", zero_division=0.0)),
+        "log_loss": log_loss,
+        "aurc": None if trust is None or np.isnan(trust).any() else aurc(truth, told.labels, trust),
+    }
+
+
+def read_columns(X: Any) -> dict[str, Array] | None:
+    """Numbers with NaN, dates with NaT, text with None, by name; None of a sparse matrix, whose cells are mostly 0."""
+    return None if scipy.sparse.issparse(X) else {name: typed(column) for name, column in columns_of(X).items()}
+
+
+def kind_of(column: Array) -> str:
+    """ "number", "date" or "text"."""
+    return {"f": "number", "M": "date"}.get(column.dtype.kind, "text")
+
+
+def as_number(column: Array) -> Doubles:
+    """A number or a date as a number, of days since 1970."""
+    if column.dtype.kind == "f":
+        return column
+    days = column.astype("datetime64[s]").astype(np.float64) / 86_400
+    return np.where(np.isnat(column), np.nan, days)
+
+
+def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[list[Told], Indices, str, str]:
     """Train the baselines on the training data where they are given, else by cross-validation on X, y itself.
 
     Returns their answers, the samples that they answered, and how they were trained: in words, and in a few.
@@ -163,22 +178,21 @@ def _models(matrix: Any, n_numbers: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _answered(name: str, model: Any, train: Any, test: Any, known: Array) -> Baseline:
+def _answered(name: str, model: Any, train: Any, test: Any, known: Array) -> Told:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a baseline that stops early is still a baseline
         model.fit(train, known)
-    return Baseline(name, model.predict(test), model.predict_proba(test), model.classes_)
+    return Told(name, model.predict(test), model.predict_proba(test), model.classes_)
 
 
-def _cross_fitted(name: str, model: Any, matrix: Any, y: Array) -> Baseline:
+def _cross_fitted(name: str, model: Any, matrix: Any, y: Array) -> Told:
     classes, counts = np.unique(y, return_counts=True)
-    fair = (
-        StratifiedKFold if counts.min() >= BASELINE_FOLDS else KFold
-    )  # a class with fewer samples cannot be in every fold
+    # A class with fewer samples cannot be in every fold.
+    fair = StratifiedKFold if counts.min() >= BASELINE_FOLDS else KFold
     labels, chances = np.empty_like(y), np.zeros((len(y), len(classes)))
     for train, test in fair(BASELINE_FOLDS, shuffle=True, random_state=0).split(y, y):
         part = model if len(np.unique(y[train])) > 1 else DummyClassifier(strategy="prior")
         found = _answered(name, part, matrix[train], matrix[test], y[train])
         labels[test] = found.labels
         chances[np.ix_(test, np.searchsorted(classes, found.classes))] = found.chances
-    return Baseline(name, labels, chances, classes)
+    return Told(name, labels, chances, classes)

@@ -122,38 +122,30 @@ def reproduce(
 
 def reproduction_text(figures: Sequence[Figures], loyalty: Loyalty) -> str:
     """Every table of section 4, in the paper's order, the paper's on the left and ours on the right."""
-    printed = "the paper"
-    parts = [
-        "Table: computer specifications",
-        _beside(printed, _lines(paper.COMPUTER), "here", _lines(_this_computer())),
-        "Table: QMS result (q = 18, alpha = 0.5)",
-        _results(figures),
-    ]
-    for part, published in (("training", paper.TRAIN_CONFUSION), ("test", paper.TEST_CONFUSION)):
-        for own in figures:
-            matrix = own.train_confusion if part == "training" else own.test_confusion
-            parts += [
-                f"Table: confusion matrix ({part} set)",
-                _beside(printed, _matrix(published), own.name, _matrix(matrix)),
-            ]
-    for part, count, correct, own_table in (
-        ("training", paper.TRAIN_COUNT, paper.TRAIN_CORRECT, loyalty.training),
-        ("test", paper.TEST_COUNT, paper.TEST_CORRECT, loyalty.test),
-    ):
-        published_table = LoyaltyTable(paper.LEVELS, count, correct)
-        parts += [
-            f"Table: LEM result ({part} set), beta = 0.05, gamma = 20",
-            _beside(printed, str(published_table), loyalty.name, str(own_table)),
-        ]
+    parts: list[str] = []
+
+    def table(title: str, published: str, name: str, own: str) -> None:
+        parts.append(f"Table: {title}\n\n{_beside('the paper', published, name, own)}")
+
+    table("computer specifications", _lines(paper.COMPUTER), "here", _lines(_this_computer()))
+    parts.append(f"Table: QMS result (q = 18, alpha = 0.5)\n\n{_results(figures)}")
+    for own in figures:
+        matrices = _matrix(paper.TRAIN_CONFUSION), own.name, _matrix(own.train_confusion)
+        table("confusion matrix (training set)", *matrices)
+    for own in figures:
+        matrices = _matrix(paper.TEST_CONFUSION), own.name, _matrix(own.test_confusion)
+        table("confusion matrix (test set)", *matrices)
+    published = LoyaltyTable(paper.LEVELS, paper.TRAIN_COUNT, paper.TRAIN_CORRECT)
+    table("LEM result (training set), beta = 0.05, gamma = 20", str(published), loyalty.name, str(loyalty.training))
+    published = LoyaltyTable(paper.LEVELS, paper.TEST_COUNT, paper.TEST_CORRECT)
+    table("LEM result (test set), beta = 0.05, gamma = 20", str(published), loyalty.name, str(loyalty.test))
     parts += [
         "Not in the paper: the same estimated on samples that the models did not see, to be compared with the test set",
         str(loyalty.expected),
     ]
-    for level, name in enumerate(paper.LEVELS):
-        parts += [
-            f"Table: confusion tensor, {name} loyalty type layer (test set)",
-            _beside(printed, _matrix(paper.TEST_TENSOR[level]), loyalty.name, _matrix(loyalty.test_tensor[level])),
-        ]
+    for level, printed, ours in zip(paper.LEVELS, paper.TEST_TENSOR, loyalty.test_tensor, strict=True):
+        title = f"confusion tensor, {level} loyalty type layer (test set)"
+        table(title, _matrix(printed), loyalty.name, _matrix(ours))
     parts.append(f"The 21 models of the LEM and their cross-fitted estimates took {loyalty.fit_seconds:.1f} s.")
     return "\n\n".join(parts)
 

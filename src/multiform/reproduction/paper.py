@@ -1,5 +1,7 @@
 """The paper's own figures (section 4): Fashion-MNIST, q = 18, alpha = 0.5, and for loyalty beta = 0.05, gamma = 20."""
 
+from importlib.resources import files
+
 import numpy as np
 
 COMPUTER = {  # Table "Computer specifications"
@@ -16,80 +18,13 @@ FIT_SECONDS = 58.0  # ThinkPad T14, Intel i7-10510U, one thread, C
 STRONG_COVERAGE = 0.6967  # Table "LEM result (test set)": the share of samples of strong loyalty type
 STRONG_ACCURACY = 0.9745  # and the accuracy on those
 
-# Row: true class; column: predicted class.
-TRAIN_CONFUSION = np.array(
-    [
-        [5422, 1, 61, 108, 14, 2, 375, 0, 16, 1],
-        [0, 5931, 1, 55, 4, 0, 6, 0, 2, 1],
-        [58, 1, 5198, 44, 399, 0, 290, 0, 10, 0],
-        [86, 10, 21, 5679, 124, 0, 77, 0, 3, 0],
-        [12, 3, 311, 127, 5290, 0, 249, 0, 7, 1],
-        [0, 0, 0, 0, 0, 5885, 0, 69, 3, 43],
-        [543, 2, 368, 95, 318, 0, 4646, 0, 27, 1],
-        [0, 0, 0, 0, 0, 53, 0, 5830, 0, 117],
-        [9, 0, 8, 17, 10, 4, 19, 6, 5922, 5],
-        [0, 0, 0, 0, 1, 35, 0, 148, 3, 5813],
-    ]
-)
-TEST_CONFUSION = np.array(
-    [
-        [858, 0, 14, 26, 4, 1, 91, 0, 6, 0],
-        [4, 963, 5, 19, 7, 0, 2, 0, 0, 0],
-        [21, 1, 814, 10, 88, 0, 63, 0, 3, 0],
-        [25, 4, 12, 897, 31, 0, 25, 0, 6, 0],
-        [1, 1, 79, 27, 830, 0, 62, 0, 0, 0],
-        [0, 0, 0, 1, 0, 949, 0, 19, 2, 29],
-        [141, 1, 83, 27, 66, 0, 674, 0, 8, 0],
-        [0, 0, 0, 0, 0, 18, 0, 954, 0, 28],
-        [3, 0, 8, 6, 6, 3, 11, 3, 960, 0],
-        [0, 0, 0, 0, 0, 5, 1, 30, 0, 964],
-    ]
-)
+# Row: true class; column: predicted class. The tensor is of the test set, a layer per loyalty type.
+_ROWS = (files("multiform.reproduction") / "confusion.txt").read_text(encoding="utf-8").splitlines()
+_MATRICES = np.loadtxt(_ROWS, dtype=int).reshape(5, 10, 10)
+TRAIN_CONFUSION, TEST_CONFUSION, TEST_TENSOR = _MATRICES[0], _MATRICES[1], _MATRICES[2:]
 
 LEVELS = ("strong", "normal", "weak")
 
 # Table "LEM result": samples of each type (n_1), and the right ones among them (n_2).
 TRAIN_COUNT, TRAIN_CORRECT = np.array([43_249, 13_118, 3_633]), np.array([43_173, 10_473, 1_970])
 TEST_COUNT, TEST_CORRECT = np.array([6_967, 2_299, 734]), np.array([6_789, 1_699, 375])
-
-# The layers of the confusion tensor on the test set; row: true class, column: predicted class.
-TEST_TENSOR = np.array(
-    [
-        [
-            [530, 0, 2, 4, 0, 0, 9, 0, 2, 0],
-            [0, 943, 2, 11, 1, 0, 0, 0, 0, 0],
-            [1, 0, 456, 5, 5, 0, 1, 0, 0, 0],
-            [3, 1, 2, 691, 2, 0, 3, 0, 2, 0],
-            [0, 1, 8, 3, 406, 0, 8, 0, 0, 0],
-            [0, 0, 0, 0, 0, 882, 0, 7, 0, 14],
-            [21, 0, 12, 5, 10, 0, 256, 0, 5, 0],
-            [0, 0, 0, 0, 0, 2, 0, 824, 0, 8],
-            [0, 0, 2, 2, 2, 1, 2, 0, 925, 0],
-            [0, 0, 0, 0, 0, 2, 1, 6, 0, 876],
-        ],
-        [
-            [286, 0, 5, 12, 1, 0, 61, 0, 3, 0],
-            [4, 14, 3, 6, 2, 0, 2, 0, 0, 0],
-            [5, 0, 297, 1, 58, 0, 30, 0, 0, 0],
-            [9, 2, 3, 154, 19, 0, 9, 0, 3, 0],
-            [1, 0, 47, 18, 329, 0, 25, 0, 0, 0],
-            [0, 0, 0, 1, 0, 64, 0, 11, 2, 14],
-            [93, 0, 39, 8, 29, 0, 319, 0, 2, 0],
-            [0, 0, 0, 0, 0, 16, 0, 129, 0, 18],
-            [1, 0, 3, 2, 0, 2, 3, 3, 21, 0],
-            [0, 0, 0, 0, 0, 3, 0, 21, 0, 86],
-        ],
-        [
-            [42, 0, 7, 10, 3, 1, 21, 0, 1, 0],
-            [0, 6, 0, 2, 4, 0, 0, 0, 0, 0],
-            [15, 1, 61, 4, 25, 0, 32, 0, 3, 0],
-            [13, 1, 7, 52, 10, 0, 13, 0, 1, 0],
-            [0, 0, 24, 6, 95, 0, 29, 0, 0, 0],
-            [0, 0, 0, 0, 0, 3, 0, 1, 0, 1],
-            [27, 1, 32, 14, 27, 0, 99, 0, 1, 0],
-            [0, 0, 0, 0, 0, 0, 0, 1, 0, 2],
-            [2, 0, 3, 2, 4, 0, 6, 0, 14, 0],
-            [0, 0, 0, 0, 0, 0, 0, 3, 0, 2],
-        ],
-    ]
-)

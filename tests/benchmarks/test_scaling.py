@@ -72,7 +72,10 @@ def test_predict_is_measured_against_the_bare_product(tmp_path, capsys):
     write_folder(tmp_path / "data", n_train=100, n_test=50)
     arguments = ["--data", str(tmp_path / "data"), "--only", "QMS,LDA", "--repeats", "1", "--n-jobs", "1"]
     assert predict.main([*arguments, "--output", str(tmp_path)]) == 0
-    floor, *others = rows_of(tmp_path / "predict.csv")
+    bare, assess = rows_of(tmp_path / "predict-2.csv")
+    assert (bare["what"], assess["what"]) == ("bare sgemm", "assess")
+    assert float(assess["over the bare sgemm"]) == pytest.approx(float(assess["ms"]) / float(bare["ms"]))
+    floor, *others = rows_of(tmp_path / "predict-1.csv")
     assert floor["model"] == "bare sgemm"
     assert floor["settings"] == "(50, 784) @ (784, 180)"
     assert [row["model"] for row in others] == ["QMS", "LDA"]

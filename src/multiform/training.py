@@ -110,19 +110,7 @@ class Trainer:
         moments: Sequence[Moments] | None = None,
         after_pass: Callable[[Trained], bool] | None = None,
     ) -> Trained:
-        """Train all members, side by side.
-
-        Parameters
-        ----------
-        members : sequence of Member
-        solver : AdamSolver or CpmSolver
-        n_components : int
-            q, the rows of every A_k.
-        moments : sequence of Moments or None
-            Of an earlier call with Adam, to go on from.
-        after_pass : callable or None
-            Called after each pass; returning True ends the training.
-        """
+        """Train all members, side by side, each with q = `n_components`; `moments` and `after_pass` as in `solve`."""
         columns = [member.columns for member in members]
         starts = [member.start for member in members]
         batch = ModelBatch(
@@ -141,14 +129,10 @@ class Trainer:
         watch = None if after_pass is None else lambda state: after_pass(Trained(self, members, state))
         return Trained(self, members, solve(problem, batch, solver, engine, moments=moments, after_pass=watch))
 
-    def values(self, separators: Separators, samples: Any = None) -> Array:
-        """f of the training rows, or of some of them, as `Separators.values` gives it."""
-        rows = self.rows if samples is None else self.rows.part(samples)
-        return separators.values_of_rows(rows, self._engine_for(0.0))
-
-    def values_of(self, separators: Separators, X: Any) -> Array:
-        """f of other rows, in the user's units."""
-        return separators.values(X, self._engine_for(0.0))
+    @property
+    def engine(self) -> Engine:
+        """What trained the last members, or will; `Separators.values` asks for one."""
+        return self._engine_for(0.0)
 
     def _engine_for(self, work: float) -> Engine:
         undecided = self._device == "auto" and isinstance(self._engine, CpuEngine)
@@ -179,10 +163,10 @@ class Trained:
         if len(members) == 1:
             return self.separators(members[0])
         n = len(self._trainer.target)
-        samples = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
+        some = self._trainer.rows.part(np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL)))
         scaled = []
         for member in members:
-            f = self._trainer.values(self.separators(member), samples)
+            f = self.separators(member).values(some, self._trainer.engine)
             level = np.exp(np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64))
             scaled.append(self.coefficients[member] / np.float32(np.sqrt(level * len(members))))
         return self._separators(np.concatenate(scaled, axis=1), members[0])

@@ -15,7 +15,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
 from multiform._typing import Array, Bools, Doubles, Indices
-from multiform.calibration import fit_temperature
 from multiform.classifier import QMSClassifier
 from multiform.fitting import drawn_seed, nothing_half_fitted
 from multiform.inputs import check_input, check_training_data
@@ -26,6 +25,7 @@ from multiform.loyalty._quadratic import quadratic_committees
 from multiform.loyalty._score import ChanceOfBeingRight
 from multiform.loyalty._weighted import refuse_weightless, weighted_committees
 from multiform.metrics import LoyaltyTable, loyalty_table
+from multiform.prediction import fit_temperature
 from multiform.state import (
     FEATURES,
     fitted_state,

@@ -106,7 +106,7 @@ def _visited(
     """The weight of each sample for each altered model, 0 for those that it need not visit."""
     target = trainer.target
     n = len(target)
-    f = trainer.values(nominal)
+    f = nominal.values(trainer.rows, trainer.engine)
     own = f[np.arange(n), target]
     # near[x, j]: the pair of x's class with j matters; no class is near itself
     near = own[:, None] > NEAR * trainer.alpha * f

@@ -131,18 +131,9 @@ class Validation(NamedTuple):
 
 
 class Monitor:
-    """Called with the state after each pass; True ends the fit.
+    """Called with the state after each pass of a model's fit; True ends it.
 
-    Parameters
-    ----------
-    model : the estimator being fitted
-    n_passes : int
-    validation : Validation or None
-    trainer : Trainer
-    separators : callable
-        The separators of a state, to be validated; the best are kept.
-    fitted : callable
-        The fitted attributes of a state, for callbacks.
+    `separators` are a state's, to be validated, and the best are kept; `fitted` its fitted attributes, for callbacks.
     """
 
     def __init__(

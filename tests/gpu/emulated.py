@@ -13,6 +13,7 @@ import weakref
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 
 from multiform.engines.cuda.sources import argument_layout, source_text
 
@@ -122,11 +123,8 @@ class EmulatedDevice:
 
     def padded(self, X, pitch):
         rows = self.zeros((X.shape[0], pitch), X.dtype)
-        rows[:, : X.shape[1]] = X
+        rows[:, : X.shape[1]] = X.toarray() if scipy.sparse.issparse(X) else X
         return rows
-
-    def write(self, array, rows):
-        array.reshape(-1)[: rows.size] = rows.reshape(-1)
 
     def staging(self, shape, dtype):
         return EmulatedStaging(self, shape, dtype)

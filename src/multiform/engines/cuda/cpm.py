@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform._typing import Array, Floats, Ints
+from multiform._typing import Array, Ints
 from multiform.engines.cuda.device import Device, Program, Staging
 from multiform.engines.cuda.sources import source_number
 from multiform.engines.cuda.states import DeviceState
@@ -103,7 +103,7 @@ class CudaCpmState(DeviceState):
         self._fields |= asdict(solver) | solver.limits(1)
         self._fields |= {
             "weights": device.upload(weights),
-            "steps": device.upload(self._first_steps(weights)),
+            "steps": device.upload(members.stacked([solver.initial_steps(one) for one in members.unstacked(weights)])),
             "threshold": solver.slack * batch.alpha,
             # the samples of a sweep
             "drawn": device.zeros((B,), np.uint64),
@@ -147,14 +147,6 @@ class CudaCpmState(DeviceState):
             + lanes * (members.n_features + 1) * rows.stored_bytes
             + staged
         )
-
-    def _first_steps(self, weights: Floats) -> Floats:
-        """`CpmSolver.initial_steps` of every member: in proportion to the initial size of A; those of b are larger."""
-        features = np.array(self._members.features)[:, None, None, None]
-        steps = np.empty_like(weights)
-        steps[:] = self._solver.step / np.sqrt(features)
-        steps[..., self._members.n_features] = self._solver.step
-        return steps
 
     @property
     def counts(self) -> dict[str, int]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from multiform._typing import Array
 from multiform.engines.cuda.sources import argument_layout, source_text
@@ -163,7 +164,7 @@ class Device:
             return host
 
     def padded(self, X: Any, pitch: int) -> Any:
-        """X, of the host or of the device, in rows of `pitch` values, zeros behind."""
+        """X, of the host or of the device, dense in rows of `pitch` values, zeros behind."""
         with self.cupy.cuda.Device(self._number):  # X of the device may still be in the making, on the caller's stream
             self.stream.wait_event(self.cupy.cuda.get_current_stream().record())
         n, p = X.shape
@@ -171,13 +172,10 @@ class Device:
         with self.current():
             rows = self.cupy.zeros((n, pitch), X.dtype)
             for start in range(0, n, per_part):  # a second copy of all of X might have no room
-                rows[start : start + per_part, :p] = self.cupy.asarray(X[start : start + per_part])
+                part = X[start : start + per_part]
+                part = part.toarray() if scipy.sparse.issparse(part) else part
+                rows[start : start + per_part, :p] = self.cupy.asarray(part)
             return rows
-
-    def write(self, array: Any, rows: Array) -> None:
-        """Copy into the front of an array."""
-        with self.current():
-            array.reshape(-1)[: rows.size].set(rows.reshape(-1))
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> Staging:
         return Staging(self, shape, np.dtype(dtype))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,7 +188,7 @@ class Monitor:
         correct = separators.values(validation.X, self._trainer.engine).argmin(axis=1) == validation.target
         score = float(np.average(correct, weights=validation.weight if validation.weight.any() else None))
         if self.best is None or score > max(self.scores):
-            self.best = separators.copied()
+            self.best = deepcopy(separators)  # training goes on with the coefficients
         improved = not self.scores or score > max(self.scores) + self._model.tol
         self._since_best = 0 if improved else self._since_best + 1
         self.scores.append(score)

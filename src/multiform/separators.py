@@ -204,12 +204,6 @@ class Separators:
             require(noise.dtype == np.float64 and (noise >= 0).all() and np.isfinite(noise).all(), "noise is wrong")
         return cls(coefficients, scaling, n_classes, columns=columns, noise=noise)
 
-    def copied(self) -> Separators:
-        """With coefficients of their own, where training goes on with these."""
-        return Separators(
-            self.coefficients.copy(), self.scaling, self.n_classes, columns=self.columns, noise=self.noise
-        )
-
     @property
     def n_members(self) -> int:
         return len(self.coefficients) // self.n_classes

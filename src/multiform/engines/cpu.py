@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -84,10 +84,10 @@ def column_moments(X: Any, n_threads: int) -> tuple[Doubles, Doubles, Doubles, D
 class _CpuState:
     """What the states of both solvers share: coefficients are NumPy arrays that the core moves in place.
 
-    `_go_on` is the core's loop over the members, `_counted` what it counts of each.
+    `_loop` names the core's loop over the members, `_counted` what it counts of each.
     """
 
-    _go_on: Callable[..., None]
+    _loop: str
     _counted: tuple[str, ...]
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch) -> None:
@@ -116,14 +116,14 @@ class _CpuState:
 
     def advance(self, until: int, seconds: float) -> None:
         with single_threaded_blas():
-            self._go_on(self._members, self._n_threads, until, seconds)
+            getattr(_core, self._loop)(self._members, self._n_threads, until, seconds)
 
     def release(self) -> None:
         """Nothing is held of a device."""
 
 
 class _AdamState(_CpuState):
-    _go_on, _counted = staticmethod(_core.train_adam), ("visits",)
+    _loop, _counted = "train_adam", ("visits",)
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class _AdamState(_CpuState):
 
 
 class _CpmState(_CpuState):
-    _go_on, _counted = staticmethod(_core.sweep_cpm), ("tried", "accepted", "looked")
+    _loop, _counted = "sweep_cpm", ("tried", "accepted", "looked")
     moments = None
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch, solver: CpmSolver) -> None:

@@ -75,7 +75,6 @@ class _AdamState(DeviceState):
 
     @property
     def moments(self) -> list[Moments]:
-        """Of every member, to go on from."""
         first, second = (
             self._members.unstacked(self._device.download(self._fields[name])) for name in ("first", "second")
         )
@@ -129,7 +128,6 @@ class CudaAdamState(_AdamState):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Samples visited so far, over all members."""
         return {"visits": self._visits}
 
     def _steps_made(self) -> Any:
@@ -226,14 +224,12 @@ class CudaSmallAdamState(_AdamState):
 
     @property
     def losses(self) -> list[list[float]]:
-        """Mean loss of each pass, per member."""
         sums = self._device.download(self._fields["sums"])[:, : self.passes]
         means = sums[:, :, 0] / np.where(sums[:, :, 1] > 0, sums[:, :, 1], 1)
         return [list(map(float, member)) for member in means]
 
     @property
     def counts(self) -> dict[str, int]:
-        """Samples visited so far, over all members."""
         return {"visits": int(self._device.download(self._fields["visits"]).sum())}
 
     def _make_passes(self, until: int) -> None:

@@ -150,7 +150,6 @@ class CudaCpmState(DeviceState):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Points tried and moves made so far, over all members."""
         return {name: int(self._device.download(self._fields[name]).sum()) for name in ("tried", "accepted")}
 
     def _make_passes(self, until: int) -> None:

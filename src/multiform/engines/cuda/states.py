@@ -142,14 +142,12 @@ class DeviceState(ABC):
 
     @property
     def coefficients(self) -> list[Floats]:
-        """A_k and b_k side by side, for scaled rows, per member, as they are now."""
         if self._read is None or self._read[0] != self.passes:
             self._read = self.passes, self._members.unstacked(self._device.download(self._fields["weights"]))
         return self._read[1]
 
     @property
     def losses(self) -> list[list[float]]:
-        """Mean loss of each pass, per member."""
         return [list(member) for member in self._losses]
 
     def _note_losses(self, sums: Any) -> None:
@@ -158,7 +156,7 @@ class DeviceState(ABC):
             member.append(float(loss / weight) if weight > 0 else 0.0)
 
     def advance(self, until: int, seconds: float) -> None:
-        """Go on to the end of pass ``until``; whole passes, so that the clock is looked at between them."""
+        # Whole passes: the clock is looked at between them.
         deadline = time.monotonic() + seconds
         with freeing(self._forget):
             while self.passes < until:

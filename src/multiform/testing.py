@@ -9,7 +9,7 @@ A check takes an `Engine` (`multiform.engines`), returns nothing, and raises Ass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -83,14 +83,12 @@ def sample_problem(
     center = X.mean(axis=0).astype(np.float32)
     center[0] = 0  # a column whose zeros stay zeros can be skipped
     scale = np.maximum(X.std(axis=0), 0.5).astype(np.float32)
-    stored: dict[str, Callable[[], Any]] = {
-        "uint8": lambda: X,
-        "float32": lambda: X.astype(np.float32),
-        "csr": lambda: scipy.sparse.csr_array(X.astype(np.float32)),
-    }
-    if storage not in stored:
+    if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}; got {storage!r}.")
-    return TrainingProblem(Rows(stored[storage](), Scaling(center, scale)), target, n_classes)
+    stored: Any = X if storage == "uint8" else X.astype(np.float32)
+    if storage == "csr":
+        stored = scipy.sparse.csr_array(stored)
+    return TrainingProblem(Rows(stored, Scaling(center, scale)), target, n_classes)
 
 
 def sample_batch(

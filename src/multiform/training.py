@@ -25,21 +25,10 @@ ENOUGH_FOR_A_LEVEL = 1000  # samples
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """One model to train.
+    """One model to train: what a `ModelBatch` has for each of its members, and explains, for this one.
 
-    Parameters
-    ----------
-    seed : int
-    noise : float
-        Standard deviation of the input noise, in scaled units.
-    class_weight : array of shape (m,)
-        The weight of each class's part of the loss.
-    sample_weight : array of shape (n,) or None
-        0 leaves a sample out, so a fold is a mask of zeros.
-    columns : array of int32 or None
-        The columns that it reads, ascending; None: all.
-    start : array of float32, shape (m, q, p + 1), or None
-        Coefficients to start from; None: drawn from the seed.
+    Weights of classes have the shape (m,), those of samples (n,). None means all samples alike, all columns, and a
+    start that is drawn from the seed.
     """
 
     seed: int

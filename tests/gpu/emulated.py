@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
-from multiform.engines.cuda.sources import argument_layout, source_text
+from multiform.engines.cuda.device import argument_layout, source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
 EXTRA = os.environ.get("MULTIFORM_EMULATOR_FLAGS", "").split()  # e.g. -fsanitize=address: see docs/gpu.md

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform.engines.cuda.device import Program, Staging
-from multiform.engines.cuda.sources import source_number
+from multiform.engines.cuda.device import Program, Staging, source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import FORWARD_THREADS, forward_shared

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Ints
-from multiform.engines.cuda.device import Device, Program, Staging
-from multiform.engines.cuda.sources import source_number
+from multiform.engines.cuda.device import Device, Program, Staging, source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import launch_squares, launch_values

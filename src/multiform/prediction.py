@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array
 from multiform.engines import evaluate
-from multiform.gpu_arrays import as_host, check_gpu_rows, named_classes, on_gpu
-from multiform.inputs import check_input
+from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array
+from multiform.runtime import on_gpu
 from multiform.separators import Scaling, Separators
 
 __all__ = ["MemberFunctionMixin", "fit_temperature", "log_scores", "probabilities", "separators_of"]
@@ -59,7 +59,7 @@ class MemberFunctionMixin:
     def predict(self, X: Any) -> Array:
         """The class with the smallest member function."""
         f = self.member_values(X)
-        return named_classes(self.classes_, f.argmin(axis=1))  # type: ignore[no-any-return]
+        return _named(self.classes_, f.argmin(axis=1))
 
     def decision_function(self, X: Any) -> Array:
         """``-log f``, higher is better: shape (n, m); with two classes (n,), positive for the second."""
@@ -79,6 +79,15 @@ class MemberFunctionMixin:
         """Share of right answers, of samples on a GPU too."""
         answers, y, sample_weight = as_host(self.predict(X)), as_host(y), as_host(sample_weight)
         return float(accuracy_score(y, answers, sample_weight=sample_weight))
+
+
+def _named(classes: Array, index: Any) -> Array:
+    """The classes at these indices, where the indices are; classes that are no numbers can only be on the host."""
+    if not on_gpu(index):
+        return np.asarray(classes[index])
+    if classes.dtype.kind in "biuf":
+        return cupy_array(classes)[index]  # type: ignore[no-any-return]
+    return np.asarray(classes[index.get()])
 
 
 def log_scores(f: Array) -> Array:

@@ -25,10 +25,13 @@ ENOUGH_FOR_A_LEVEL = 1000  # samples
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """One model to train: what a `ModelBatch` has for each of its members, and explains, for this one.
+    """One model to train.
 
-    Weights of classes have the shape (m,), those of samples (n,). None means all samples alike, all columns, and a
-    start that is drawn from the seed.
+    Parameters
+    ----------
+    seed, noise, class_weight, sample_weight, columns, start
+        What a `ModelBatch` has for each of its members, for this one: class_weight of shape (m,), sample_weight of
+        shape (n,). None means all samples alike, all columns, and a start that is drawn from the seed.
     """
 
     seed: int
@@ -99,7 +102,16 @@ class Trainer:
         moments: Sequence[Moments] | None = None,
         after_pass: Callable[[Trained], bool] | None = None,
     ) -> Trained:
-        """Train all members, side by side, each with q = `n_components`; `moments` and `after_pass` as in `solve`."""
+        """Train all members, side by side.
+
+        Parameters
+        ----------
+        members : sequence of Member
+        n_components : int
+            q, the rows of every A_k.
+        solver, moments, after_pass
+            As in `multiform.engines.solve`; `after_pass` is called with what has come out so far.
+        """
         columns = [member.columns for member in members]
         starts = [member.start for member in members]
         batch = ModelBatch(

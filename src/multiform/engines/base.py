@@ -72,8 +72,16 @@ def solve(
 ) -> TrainingState:
     """Train every member of the batch and return the final state.
 
-    `moments` are those of an earlier state of Adam, to go on from. `after_pass` is called with the state after each
-    pass; returning True ends the training.
+    Parameters
+    ----------
+    problem : TrainingProblem
+    batch : ModelBatch
+    solver : AdamSolver or CpmSolver
+    engine : Engine
+    moments : sequence of Moments or None
+        Of an earlier state of Adam, to go on from.
+    after_pass : callable or None
+        Called with the state after each pass; returning True ends the training.
     """
     state = engine.begin(problem, batch, solver, moments)
     try:

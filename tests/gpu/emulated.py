@@ -86,7 +86,7 @@ class EmulatedStaging:
     def put(self, fill):
         self._turn += 1
         fill(self.arrays[self._turn % 2])
-        return self._turn % 2
+        return self.arrays[self._turn % 2]
 
 
 class EmulatedDevice:

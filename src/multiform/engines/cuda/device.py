@@ -286,7 +286,7 @@ class Staging:
         self._copied: list[Any] = [None, None]
         self._marks: list[Any] = []
 
-    def put(self, fill: Callable[[Array], None]) -> int:
+    def put(self, fill: Callable[[Array], None]) -> Any:
         """Have the host memory of the next buffer filled and copied; work launched from now on finds it there."""
         turn = len(self._marks)
         at = turn % 2
@@ -301,7 +301,7 @@ class Staging:
             self.arrays[at].data.copy_from_host_async(self._host[at].ctypes.data, nbytes, self._copies)
             self._copied[at] = self._copies.record()
             self._device.stream.wait_event(self._copied[at])
-        return at
+        return self.arrays[at]
 
 
 @functools.lru_cache(maxsize=256)

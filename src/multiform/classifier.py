@@ -17,9 +17,9 @@ from multiform.fitting import (
     Monitor,
     Validation,
     all_but,
+    all_or_nothing,
     drawn_seed,
     masked_weights,
-    nothing_half_fitted,
     training_masks,
     unseen_temperature,
     validation_split,
@@ -223,6 +223,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     # ------------------------------------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> QMSClassifier:
         """Find the separators.
 
@@ -236,11 +237,6 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         X_val, y_val : array-like, default=None
             Held-out samples for `early_stopping`.
         """
-        with nothing_half_fitted(self):
-            self._fit(X, y, sample_weight, X_val, y_val)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any, X_val: Any, y_val: Any) -> None:
         if (X_val is None) != (y_val is None):
             raise ValueError(
                 "X_val and y_val of QMSClassifier.fit must be given together; "
@@ -261,7 +257,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         n_train = len(target) - (0 if held_out is None else len(held_out))
         n_components = self._n_components(n_train, X.shape[1], len(classes))
         solver = self._solver(n_train, n_components)
-        with self._trainer(X, target, classes, weight, self.scaling, keep_zeros=self.solver != "adam") as trainer:
+        keep_zeros = self.solver != "adam"
+        with Trainer.of(self, X, target, classes, weight, scaling=self.scaling, keep_zeros=keep_zeros) as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
             members = [
                 Member(seed + number, self.noise, of_mean_one(class_weights, weight), sample_weight, None, start)
@@ -296,9 +293,11 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         self.__dict__.update(fitted)
         self.__dict__.pop("_moments", None)
         monitor.close(fitted | {"n_features_in_": self.n_features_in_})
+        return self
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> QMSClassifier:
         """One pass of Adam over these samples, going on from the last call.
 
@@ -313,11 +312,6 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             All classes that will ever come; needed on the first call.
         sample_weight : array-like of shape (n,), default=None
         """
-        with nothing_half_fitted(self):
-            self._partial_fit(X, y, classes, sample_weight)
-        return self
-
-    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> None:
         if self.n_models != 1:
             raise ValueError(f"partial_fit of QMSClassifier needs n_models=1; got {self.n_models}.")
         first_call = not hasattr(self, "components_")
@@ -345,7 +339,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         whole = np.ones(n) if weight is None else weight
         scaling = self.scaling if first_call else self._scaling
         separators: Separators | None = None
-        with self._trainer(X, target, known, weight, scaling) as trainer:
+        with Trainer.of(self, X, target, known, weight, scaling=scaling) as trainer:
             if start is not None:
                 noise = noise_energy(start, self.noise)
                 separators = Separators(start, trainer.scaling, len(known), noise=noise)
@@ -371,6 +365,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             _moments=moments,
         )
         self.__dict__.update(fitted)
+        return self
 
     @classmethod
     def from_separators(
@@ -435,27 +430,6 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         return model
 
     # ------------------------------------------------------------------------------------- the parts of a fit
-
-    def _trainer(
-        self,
-        X: Any,
-        target: Any,
-        classes: Array,
-        weight: Array | None,
-        scaling: str | Scaling,
-        keep_zeros: bool = False,
-    ) -> Trainer:
-        return Trainer(
-            X,
-            target,
-            len(classes),
-            weight,
-            scaling=scaling,
-            alpha=self.alpha,
-            n_jobs=self.n_jobs,
-            device=self.device,
-            keep_zeros=keep_zeros,
-        )
 
     def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
         if self.n_components == "auto" and self.warm_start and hasattr(self, "components_"):

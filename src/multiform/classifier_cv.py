@@ -16,7 +16,7 @@ from multiform._typing import Array, Doubles, Indices
 from multiform.columns import Encodings
 from multiform.defaults import components_for, solver_for
 from multiform.engines import evaluate
-from multiform.fitting import drawn_seed, nothing_half_fitted
+from multiform.fitting import all_or_nothing, drawn_seed
 from multiform.inputs import check_input, check_training_data, class_weights_of, content_folds, of_mean_one
 from multiform.prediction import fit_temperature, log_scores, probabilities
 from multiform.separators import Scaling, Separators
@@ -151,6 +151,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QMSClassifierCV:
         """Train all settings on all folds and keep an ensemble.
 
@@ -160,11 +161,6 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
         """
-        with nothing_half_fitted(self):
-            self._fit(X, y, sample_weight)
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         noise = np.unique(np.asarray(self.noise, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
             raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
@@ -184,10 +180,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seeds = iter(random.integers(0, 2**63, size=len(settings) * n_folds, dtype=np.uint64).tolist())
         separators: list[Separators] = []
         unseen = np.empty((len(settings), n, m))
-        encoded = encodings.transform(X)
-        with Trainer(
-            encoded, target, m, weight, scaling="auto", alpha=self.alpha, n_jobs=self.n_jobs, device=self.device
-        ) as trainer:
+        with Trainer.of(self, encodings.transform(X), target, classes, weight, scaling="auto") as trainer:
             for columns in encodings.columns:
                 members = [
                     Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
@@ -223,6 +216,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.encodings_ = encodings
         self.separators_ = Separators.stack([separators[member] for member in kept])
         self.factors_ = np.array([factors[member // n_folds] for member in kept])
+        return self
 
     def _folds(self, X: Any, target: Array, random: np.random.Generator) -> tuple[Indices, int]:
         if isinstance(self.cv, Integral):

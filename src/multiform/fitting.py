@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -23,9 +23,9 @@ __all__ = [
     "Monitor",
     "Validation",
     "all_but",
+    "all_or_nothing",
     "drawn_seed",
     "masked_weights",
-    "nothing_half_fitted",
     "training_masks",
     "unseen_temperature",
     "validation_split",
@@ -44,17 +44,23 @@ HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
 FOUR_MODELS_BELOW = 400
 
+Fit = TypeVar("Fit", bound=Callable[..., Any])
 
-@contextmanager
-def nothing_half_fitted(estimator: Any) -> Iterator[None]:
+
+def all_or_nothing(fit: Fit) -> Fit:
     """A fit that fails or is interrupted leaves the estimator exactly as it was."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
+
+    @wraps(fit)
+    def fit_or_restore(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(estimator))
+        try:
+            return fit(estimator, *args, **kwargs)
+        except BaseException:
+            vars(estimator).clear()
+            vars(estimator).update(before)
+            raise
+
+    return fit_or_restore  # type: ignore[return-value]
 
 
 def drawn_seed(random_state: Any) -> int:

@@ -86,6 +86,12 @@ class Trainer:
         self._device, self._n_jobs = device, n_jobs
         self._engine: Engine | None = None
 
+    @classmethod
+    def of(cls, model: Any, X: Any, target: Any, classes: Array, weight: Array | None, **options: Any) -> Trainer:
+        """With the alpha, the threads and the device of an estimator; options are `scaling` and `keep_zeros`."""
+        shared = {"alpha": model.alpha, "n_jobs": model.n_jobs, "device": model.device}
+        return cls(X, target, len(classes), weight, **shared, **options)
+
     def __enter__(self) -> Trainer:
         return self
 

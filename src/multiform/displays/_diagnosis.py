@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from multiform.diagnosis import DiagnosisPlanner, Evaluation, FlowStep, flow_steps
-from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for
 
 CLASS_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, GREY)
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
@@ -57,19 +57,11 @@ class PlanDisplay:
         return cls(flow_steps(planner, least_share), [str(one) for one in planner.classes_]).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> PlanDisplay:
-        """Draw the chart.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            A new figure if None.
-        """
-        plt = pyplot(self)
+        """Draw the chart on `ax`, or on a new figure; return this display."""
         place = self._places()
         height = max((y for _, y in place.values()), default=0) + 1
         width = max((x for x, _ in place.values()), default=0) + 1
-        if ax is None:
-            _, ax = plt.subplots(figsize=(1.2 + 3.4 * width, 0.8 + 0.72 * height), layout="constrained")
+        ax = axes_for(self, ax, figsize=(1.2 + 3.4 * width, 0.8 + 0.72 * height))[0]
         parted = {step.parent for step in self.steps if len(step.diagnoses) < len(self.class_names)}
         for step in self.steps:
             x, y = place[step.node]
@@ -160,13 +152,7 @@ class CostAccuracyDisplay:
 
     @classmethod
     def from_evaluation(cls, evaluation: Evaluation, *, ax: Any = None) -> CostAccuracyDisplay:
-        """Draw nested figures, of ``DiagnosisPlanner.evaluate``.
-
-        Parameters
-        ----------
-        evaluation : Evaluation
-        ax : matplotlib Axes, default=None
-        """
+        """Draw the nested figures of an `evaluation`, of ``DiagnosisPlanner.evaluate``."""
         rows = evaluation.frontier
         return cls(
             [row.cost_share for row in rows],
@@ -178,13 +164,7 @@ class CostAccuracyDisplay:
 
     @classmethod
     def from_estimator(cls, planner: DiagnosisPlanner, *, ax: Any = None) -> CostAccuracyDisplay:
-        """Draw the cross-fitted frontier that a fitted planner chose its level on.
-
-        Parameters
-        ----------
-        planner : fitted DiagnosisPlanner
-        ax : matplotlib Axes, default=None
-        """
+        """Draw the cross-fitted frontier that a fitted `planner` chose its level on."""
         check_is_fitted(planner, "plan_")
         points = planner.frontier_
         chosen = [(point.cost_share, -point.loss) for point in points if point.level == planner.level_]
@@ -197,16 +177,8 @@ class CostAccuracyDisplay:
         ).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> CostAccuracyDisplay:
-        """Draw the frontier.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            A new figure if None.
-        """
-        plt = pyplot(self)
-        if ax is None:
-            _, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+        """Draw the frontier on `ax`, or on a new figure; return this display."""
+        ax = axes_for(self, ax, figsize=(7.2, 4.4))[0]
         order = np.argsort(self.cost_share)
         x, y = 100 * self.cost_share[order], 100 * self.change[order]
         if self.change_error is not None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.multiclass import unique_labels
 
 from multiform._typing import Array
-from multiform.displays.style import BLUE, ORANGE, pyplot
+from multiform.displays.style import BLUE, ORANGE, axes_for
 from multiform.metrics import LOYALTY_LEVELS, LoyaltyTable, confusion_tensor, layer_scores, loyalty_table
 
 
@@ -78,9 +78,7 @@ class ConfusionTensorDisplay:
             As in :func:`multiform.metrics.confusion_tensor`.
         display_labels : array-like of shape (n_classes,), default=None
             Names to show for the classes.
-        ax : sequence of matplotlib Axes, default=None
-            One per layer; a new figure if None.
-        **kwargs : dict
+        ax, **kwargs
             Passed to :meth:`plot`.
         """
         classes = unique_labels(y_true, y_pred) if labels is None else np.asarray(labels)
@@ -132,7 +130,7 @@ class ConfusionTensorDisplay:
         n_levels, n_classes = self.tensor.shape[:2]
         side = min(max(2.6, 0.42 * n_classes), 9)
         size = (n_levels * side + 1.2, side + 1.1)
-        axes = _several_axes(self, ax, n_levels, f"one Axes per layer, {n_levels}", figsize=size, sharey=True)
+        axes = axes_for(self, ax, n_levels, f"one Axes per layer, {n_levels}", figsize=size, sharey=True)
         if include_values is None:
             include_values = n_classes <= 20
         kind = values_format or ("d" if self.tensor.dtype.kind in "iu" else ".3g")
@@ -220,9 +218,7 @@ class LoyaltyDisplay:
             What was expected, to stand beside it.
         levels : sequence of str, default=None
             The loyalty types, the surest first; by default those of ``estimated``, or the paper's three.
-        ax : sequence of two matplotlib Axes, default=None
-            Where to draw; a new figure if None.
-        **kwargs : dict
+        ax, **kwargs
             Passed to :meth:`plot`.
         """
         if levels is None:
@@ -232,34 +228,24 @@ class LoyaltyDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None, **kwargs: Any) -> LoyaltyDisplay:
-        """Draw what a fitted loyalty classifier estimated beside what it does on labelled samples.
+        """Draw what a fitted loyalty classifier estimated (``loyalty_table_``) beside what it does on these samples.
 
         Parameters
         ----------
-        estimator : fitted classifier with ``predict_loyalty`` and ``loyalty_table_``
-            For instance :class:`multiform.LoyaltyClassifier`.
-        X, y : array-like of shape (n_samples, n_features) and (n_samples,)
-            The samples and their labels.
-        ax, **kwargs
-            Passed to :meth:`from_predictions`.
+        estimator, X, y, ax, **kwargs
+            As in :meth:`ConfusionTensorDisplay.from_estimator`.
         """
         kwargs.setdefault("estimated", getattr(estimator, "loyalty_table_", None))
         return cls.from_predictions(y, estimator.predict(X), estimator.predict_loyalty(X), ax=ax, **kwargs)
 
     def plot(self, ax: Any = None) -> LoyaltyDisplay:
-        """Draw the bars, and return this display.
-
-        Parameters
-        ----------
-        ax : sequence of two matplotlib Axes, default=None
-            For the shares and for the accuracies; a new figure if None.
-        """
+        """Draw the bars on two `ax`, of the shares and of the accuracies, or on a new figure; return this display."""
         if self.estimated is not None and self.estimated.levels != self.actual.levels:
             raise ValueError(
                 "LoyaltyDisplay compares tables of the same loyalty types; the estimated one has "
                 f"{list(self.estimated.levels)}, the actual one {list(self.actual.levels)}."
             )
-        axes = _several_axes(self, ax, 2, "two Axes, for the shares and the accuracies", figsize=(9, 3.8))
+        axes = axes_for(self, ax, 2, "two Axes, for the shares and the accuracies", figsize=(9, 3.8))
         # Hatching tells the two apart in print and without colours, too.
         series = [("actual", self.actual, BLUE, "")]
         if self.estimated is not None:
@@ -282,14 +268,3 @@ class LoyaltyDisplay:
             axes[0].legend(loc="upper right", frameon=False)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self
-
-
-def _several_axes(owner: object, ax: Any, number: int, wanted: str, **options: Any) -> Array:
-    """The axes to draw on: those given, which must be so many, or those of a new figure."""
-    plt = pyplot(owner)
-    if ax is None:
-        return np.atleast_1d(plt.subplots(1, number, layout="constrained", **options)[1])
-    axes = np.ravel(ax)
-    if len(axes) != number:
-        raise ValueError(f"The parameter 'ax' of {type(owner).__name__}.plot must hold {wanted}; got {len(axes)}.")
-    return axes

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multiform._typing import Doubles
-from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, pyplot
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for
 from multiform.metrics import ScoreMethod, aurc, risk_coverage_curve, trust_score
 
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION)
@@ -68,11 +68,9 @@ class RiskCoverageDisplay:
         ----------
         y_true, y_pred, trust, sample_weight
             As in :func:`multiform.metrics.risk_coverage_curve`.
-        name : str, default=None
-            The classifier's name, for the legend.
-        ax : matplotlib Axes, default=None
-            Where to draw; a new figure if None. Several curves may share one.
-        **kwargs : dict
+        name
+            As in the class.
+        ax, **kwargs
             Passed to :meth:`plot`.
         """
         coverage, risk, _ = risk_coverage_curve(y_true, y_pred, trust, sample_weight=sample_weight)
@@ -125,7 +123,7 @@ class RiskCoverageDisplay:
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Where to draw; a new figure if None.
+            Where to draw; a new figure if None. Several curves may share one.
         name : str, default=None
             For the legend, instead of the display's own.
         target_accuracy : float, default=None
@@ -134,9 +132,7 @@ class RiskCoverageDisplay:
         **kwargs : dict
             Passed to matplotlib's ``plot``.
         """
-        plt = pyplot(self)
-        if ax is None:
-            _, ax = plt.subplots(layout="constrained")
+        ax = axes_for(self, ax)[0]
         name = self.name if name is None else name
         label = " ".join(text for text in (name, None if self.aurc is None else f"(AURC = {self.aurc:.4f})") if text)
         # Every curve of shared axes gets a colour and a dash pattern of its own.

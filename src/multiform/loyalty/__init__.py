@@ -1,11 +1,10 @@
 """The loyalty extraction machine (section 3 of the paper): how far each answer of a classifier can be trusted."""
 
-from multiform.loyalty._alterations import Alterations
+from multiform.loyalty._alterations import Alterations, level_names, loyalty_levels
 from multiform.loyalty._classifier import Assessment, LoyaltyClassifier
 from multiform.loyalty._committee import LEAST_CHANCE, answers_of
-from multiform.loyalty._quadratic import quadratic_committees
 from multiform.loyalty._score import MOST_GAPS
-from multiform.loyalty._types import level_names, loyalty_levels
+from multiform.loyalty._training import quadratic_committees
 
 __all__ = [
     "LEAST_CHANCE",

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone, is_classifier
+from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, column_or_1d
 
-from multiform._typing import Array, Bools, Doubles, Indices
+from multiform._typing import Array, Doubles, Indices
 from multiform.classifier import QMSClassifier
-from multiform.fitting import drawn_seed, nothing_half_fitted
-from multiform.inputs import check_input, check_training_data
+from multiform.fitting import all_or_nothing, drawn_seed
+from multiform.inputs import check_input, check_training_data, content_folds
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
-from multiform.loyalty._folds import balanced_splits, given_splits, refuse_bare_folds
-from multiform.loyalty._quadratic import quadratic_committees
 from multiform.loyalty._score import ChanceOfBeingRight
-from multiform.loyalty._weighted import refuse_weightless, weighted_committees
+from multiform.loyalty._training import quadratic_committees, refuse_weightless, weighted_committees
 from multiform.metrics import LoyaltyTable, loyalty_table
 from multiform.prediction import fit_temperature
 from multiform.state import (
@@ -36,6 +35,9 @@ from multiform.state import (
     require_names,
 )
 
+Split = tuple[Indices, Indices]  # the rows that train, the rows that are judged
+
+FEW_FOLDS_FROM = 20_000  # samples
 TABLES = ("loyalty_table_", "training_table_")
 # What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
 FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")
@@ -177,6 +179,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LoyaltyClassifier:
         """Train the nominal and the altered classifiers, and estimate what the loyalty types are worth.
 
@@ -188,29 +191,33 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight : array-like of shape (n,), default=None
             0 means removed. The tables count samples by their weight.
         """
-        with nothing_half_fitted(self):
-            self.__dict__.update(self._fit(X, y, sample_weight))
-        return self
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:
         Alterations.of(self.beta, self.gamma, n_classes=3)  # refuses a wrong ladder before anything is trained
         seed = drawn_seed(self.random_state)
         estimator = self._unfitted(seed)
-        samples = self._check_samples(estimator, X, y, sample_weight)
+        samples, target, classes, weight = self._check_samples(estimator, X, y, sample_weight)
         if self.cv == "auto" or isinstance(self.cv, Integral):
-            splits = balanced_splits(self.cv, samples.X, samples.target, seed)
+            splits = _balanced_splits(self.cv, samples, target, seed)
         else:
-            splits = given_splits(self.cv, X, samples.all_labels, samples.used)
-        refuse_bare_folds(splits, samples.target)
+            splits = _given_splits(self.cv, X, y, sample_weight)
+        _refuse_bare_folds(splits, target)
 
-        committees = self._committees(estimator, samples, [None, *(train for train, _ in splits)])
+        # A committee for each part of the samples: QMS in batches, any other classifier one fit per model.
+        data = (estimator, samples, target, classes, weight, Alterations.of(self.beta, self.gamma, len(classes)))
+        parts = [None, *(train for train, _ in splits)]
+        if type(estimator) is QMSClassifier and not estimator.early_stopping and estimator.n_models == 1:
+            committees = quadratic_committees(*data, self.altered_iter, parts)
+        else:
+            committees = weighted_committees(*data, None if self.estimator is None else self.n_jobs, parts)
         whole = next(committees)
         verdicts = [
-            committee.verdict(_safe_indexing(samples.X, test))
+            committee.verdict(_safe_indexing(samples, test))
             for (_, test), committee in zip(splits, committees, strict=True)
         ]
         judged = np.concatenate([test for _, test in splits])
-        return self._conclude(whole, samples, judged, Verdict.pooled(verdicts))
+        weight_of_judged = None if weight is None else weight[judged]
+        self._learn_what_types_are_worth(whole, target[judged], Verdict.pooled(verdicts), weight_of_judged)
+        self.training_table_ = _table(self.levels_, target, whole.verdict(samples), weight)
+        return self
 
     def _unfitted(self, seed: int) -> Any:
         """The classifier to train, of which every model is a copy."""
@@ -220,12 +227,15 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"estimator of LoyaltyClassifier must be a classifier; got {self.estimator!r}.")
         return clone(self.estimator)
 
-    def _check_samples(self, estimator: Any, X: Any, y: Any, sample_weight: Any) -> _Samples:
-        """QMS reads a checked matrix; any other estimator checks X itself, as it is the one to know."""
+    def _check_samples(
+        self, estimator: Any, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, Array, Array, Array | None]:
+        """Samples, class indices, classes and weights, without the samples of weight 0.
+
+        QMS reads a checked matrix; any other estimator checks X itself, as it is the one to know.
+        """
         if isinstance(estimator, QMSClassifier):
-            checked, target, classes, weight = check_training_data(self, X, y, sample_weight)
-            used = _used(sample_weight, len(target))
-            return _Samples(checked, target, classes, weight, used, np.asarray(y))
+            return check_training_data(self, X, y, sample_weight)
         if y is None:
             raise ValueError("LoyaltyClassifier requires y to be passed, but the target y is None. Give the labels.")
         X, y = indexable(X, _check_y(y, estimator=self))
@@ -234,59 +244,35 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         refuse_weightless(estimator, weight is not None)
-        used = _used(weight, len(y))
-        all_labels = y
-        if not used.all():
-            rows = np.flatnonzero(used)
-            X, y, weight = _safe_indexing(X, rows), y[rows], None if weight is None else weight[rows]
+        if weight is not None and not weight.all():
+            rows = np.flatnonzero(weight)
+            X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
         classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
                 "LoyaltyClassifier needs samples of at least 2 classes in y, of positive weight; "
                 f"got {len(classes)} class, n_samples={len(y)}."
             )
-        return _Samples(X, index.ravel(), classes, weight, used, all_labels)
+        return X, index.ravel(), classes, weight
 
-    def _committees(self, estimator: Any, samples: _Samples, parts: list[Indices | None]) -> Iterator[Committee]:
-        """A committee for each part of the samples: QMS in batches, any other classifier one fit per model."""
-        X, target, classes, weight = samples[:4]
-        alterations = Alterations.of(self.beta, self.gamma, len(classes))
-        if type(estimator) is QMSClassifier and not estimator.early_stopping and estimator.n_models == 1:
-            return quadratic_committees(estimator, X, target, classes, weight, alterations, self.altered_iter, parts)
-        n_jobs = None if self.estimator is None else self.n_jobs
-        return weighted_committees(estimator, X, target, classes, weight, alterations, n_jobs, parts)
-
-    def _conclude(self, whole: Committee, samples: _Samples, judged: Indices, unseen: Verdict) -> dict[str, Any]:
-        """The fitted attributes; `unseen` is the verdict of the fold models on the samples `judged`."""
-        target, weight = samples.target, samples.weight
+    def _learn_what_types_are_worth(self, whole: Committee, true: Array, unseen: Verdict, weight: Array | None) -> None:
+        """Set the fitted attributes; `unseen` is the verdict of the fold models on samples of the classes `true`."""
         levels, nominal = whole.alterations.levels, whole.nominal
-        true, judged_weight = target[judged], None if weight is None else weight[judged]
-
-        def table(true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:
-            loyalty = np.array(levels)[verdict.level]
-            return loyalty_table(true, verdict.nominal, loyalty, levels=levels, sample_weight=weight)
-
         if isinstance(nominal, QMSClassifier):
             if nominal.calibrate:  # on more samples than it could hold out itself
-                nominal.temperature_ = fit_temperature(unseen.nominal_scores, true, judged_weight)
+                nominal.temperature_ = fit_temperature(unseen.nominal_scores, true, weight)
             if hasattr(self, "feature_names_in_"):
-                for model in (nominal, *whole.altered):
+                for model in whole.models:
                     model.feature_names_in_ = self.feature_names_in_
-        names = ("n_features_in_", "feature_names_in_")
-        learnt = {name: getattr(nominal, name) for name in names if hasattr(nominal, name)}
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        chance = ChanceOfBeingRight(len(levels), len(whole.classes))
-        return learnt | {
-            "classes_": whole.classes,
-            "levels_": levels,
-            "loyalty_table_": table(true, unseen, judged_weight),
-            "training_table_": table(target, whole.verdict(samples.X), weight),
-            "estimator_": nominal,
-            "altered_estimators_": whole.altered,
-            "class_factors_": whole.alterations.factors,
-            "_committee": whole,
-            "_chance": chance.fit(unseen, unseen.nominal == true, judged_weight),
-        }
+        self.__dict__.update({name: getattr(nominal, name) for name in FEATURES if hasattr(nominal, name)})
+        self.classes_, self.levels_ = whole.classes, levels
+        self.loyalty_table_ = _table(levels, true, unseen, weight)
+        self.estimator_, self.altered_estimators_ = nominal, whole.altered
+        self.class_factors_ = whole.alterations.factors
+        self._committee = whole
+        self._chance = ChanceOfBeingRight(len(levels), len(whole.classes))
+        self._chance.fit(unseen, unseen.nominal == true, weight)
 
     # --------------------------------------------------------------------------------------------- predicting
 
@@ -399,16 +385,37 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._committee, self._chance = Committee(classes, alterations, nominal, altered), chance
 
 
-class _Samples(NamedTuple):
-    """The training data without samples of weight 0, and which of all samples these are."""
-
-    X: Any
-    target: Array
-    classes: Array
-    weight: Array | None
-    used: Bools
-    all_labels: Array
+def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:
+    loyalty = np.array(levels)[verdict.level]
+    return loyalty_table(true, verdict.nominal, loyalty, levels=levels, sample_weight=weight)
 
 
-def _used(sample_weight: Any, n: int) -> Bools:
-    return np.ones(n, dtype=bool) if sample_weight is None else np.asarray(sample_weight) > 0
+def _balanced_splits(cv: int | str, X: Any, target: Array, seed: int) -> list[Split]:
+    """Folds that balance the classes and never part equal rows, which only a numeric X can be searched for."""
+    n = len(target)
+    n_folds = int(cv) if isinstance(cv, Integral) else 3 if n >= FEW_FOLDS_FROM else 5
+    numeric = scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2)
+    content = X if numeric and X.shape[1] else np.arange(n, dtype=np.float64)[:, None]
+    folds = content_folds(content, target, n_folds, np.random.default_rng(seed))
+    return [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in np.unique(folds)]
+
+
+def _given_splits(cv: Any, X: Any, y: Any, sample_weight: Any) -> list[Split]:
+    """The splits of a splitter or an iterable, counted as if the samples of weight 0 were not there."""
+    labels, used = column_or_1d(y), _check_sample_weight(sample_weight, X) > 0
+    position = np.cumsum(used) - 1
+    return [
+        (position[train[used[train]]], position[test[used[test]]])
+        for train, test in check_cv(cv, labels, classifier=True).split(X, labels)
+    ]
+
+
+def _refuse_bare_folds(splits: list[Split], target: Array) -> None:
+    """A fold must train on two classes at least, and judge something."""
+    for train, test in splits:
+        if len(np.unique(target[train])) < 2 or not len(test):
+            raise ValueError(
+                "Every fold of cv of LoyaltyClassifier must train on at least 2 classes and judge at least one sample; "
+                f"got a fold that trains on {len(train)} and judges {len(test)}, n_samples={len(target)}. "
+                "Give more samples, or fewer folds."
+            )

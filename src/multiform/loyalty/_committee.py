@@ -11,8 +11,7 @@ import numpy as np
 from multiform._typing import Array, Indices
 from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
-from multiform.loyalty._alterations import Alterations
-from multiform.loyalty._types import loyalty_levels
+from multiform.loyalty._alterations import Alterations, loyalty_levels
 from multiform.prediction import log_scores, separators_of
 from multiform.separators import Separators
 

@@ -23,10 +23,6 @@ class ChanceOfBeingRight:
     first; the share of models that agree; the loyalty type; and the predicted class, with a slope of its own for
     the nearest gap, since the same gap means more for one class than for another. The penalty (C = 0.1) is felt with
     hundreds of samples and vanishes with tens of thousands.
-
-    Parameters
-    ----------
-    n_levels, n_classes : int
     """
 
     def __init__(self, n_levels: int, n_classes: int) -> None:

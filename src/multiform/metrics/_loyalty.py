@@ -79,6 +79,8 @@ def confusion_tensor(
 class LayerScores(NamedTuple):
     """What the confusion matrix of each layer says; NaN where there is nothing to divide by.
 
+    That is where a layer has no sample, no sample called so, or no sample of the class.
+
     Attributes
     ----------
     accuracy : ndarray of shape (n_levels,)
@@ -99,12 +101,6 @@ def layer_scores(tensor: ArrayLike) -> LayerScores:
     ----------
     tensor : array-like of shape (n_levels, n_classes, n_classes)
         What :func:`confusion_tensor` returns.
-
-    Returns
-    -------
-    scores : LayerScores
-        ``accuracy`` (n_levels,), ``precision`` and ``recall`` (n_levels, n_classes); NaN where a layer has no
-        sample, no sample called so, or no sample of the class.
 
     Examples
     --------
@@ -187,17 +183,12 @@ def loyalty_table(
     levels: Sequence[str] = LOYALTY_LEVELS,
     sample_weight: ArrayLike | None = None,
 ) -> LoyaltyTable:
-    """Count the samples of each loyalty type, and the right answers among them.
+    """Count the samples of each loyalty type, and the right answers among them; it prints as the paper's table.
 
     Parameters
     ----------
     y_true, y_pred, loyalty, levels, sample_weight
         As in :func:`confusion_tensor`.
-
-    Returns
-    -------
-    table : LoyaltyTable
-        ``count``, ``share``, ``correct`` and ``accuracy`` by type; prints as the paper's table.
 
     Examples
     --------

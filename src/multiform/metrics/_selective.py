@@ -70,17 +70,12 @@ def aurc(y_true: ArrayLike, y_pred: ArrayLike, trust: ArrayLike, *, sample_weigh
     """Area under the risk-coverage curve: the mean selective risk (Geifman, Uziel and El-Yaniv, 2019).
 
     The expectation of r(s(x)) over the samples x: each sample contributes the error among all samples at
-    least as sure as itself. 0 is perfect; a constant trust score gives the plain error rate.
+    least as sure as itself. Lower is better: 0 is perfect; a constant trust score gives the plain error rate.
 
     Parameters
     ----------
     y_true, y_pred, trust, sample_weight
         As in :func:`risk_coverage_curve`.
-
-    Returns
-    -------
-    area : float
-        Lower is better.
 
     Examples
     --------
@@ -101,15 +96,12 @@ def augrc(y_true: ArrayLike, y_pred: ArrayLike, trust: ArrayLike, *, sample_weig
 
         AUGRC = a (1 - a) (1 - AUROC) + (1 - a)^2 / 2.
 
+    Lower is better; it is at most 1/2.
+
     Parameters
     ----------
     y_true, y_pred, trust, sample_weight
         As in :func:`risk_coverage_curve`.
-
-    Returns
-    -------
-    area : float
-        Lower is better; at most 1/2.
 
     Examples
     --------
@@ -140,11 +132,6 @@ def accuracy_at_coverage(
         The share of the samples to keep. If it cuts through a group of equal scores, the group counts with
         its expectation under a random choice among its samples.
 
-    Returns
-    -------
-    accuracy : float
-        The accuracy on that part.
-
     Examples
     --------
     >>> from multiform.metrics import accuracy_at_coverage
@@ -169,7 +156,7 @@ def coverage_at_accuracy(
     accuracy: float,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """The largest share of the samples that a threshold can accept at the given accuracy.
+    """The largest share of the samples that a threshold can accept at the given accuracy; 0 if none reaches it.
 
     It is read off the very data that it describes, so it flatters; to *promise* an accuracy on data not yet
     seen, use :class:`multiform.TriageClassifier`.
@@ -180,11 +167,6 @@ def coverage_at_accuracy(
         As in :func:`risk_coverage_curve`.
     accuracy : float in [0, 1]
         The accuracy that the accepted samples must have.
-
-    Returns
-    -------
-    coverage : float
-        0 if no threshold reaches the accuracy.
 
     Examples
     --------
@@ -344,11 +326,6 @@ def make_selective_scorer(
         Whether a larger value is better; if not, the scorer changes the sign.
     **kwargs
         Further arguments of the metric.
-
-    Returns
-    -------
-    scorer : SelectiveScorer
-        A callable ``scorer(estimator, X, y)``.
 
     Examples
     --------

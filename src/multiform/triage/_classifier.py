@@ -21,9 +21,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
 
-from multiform._typing import Array, Bools, Indices
+from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.metrics import ScoreMethod, trust_score
 from multiform.metrics.labels import distinct, positions
 from multiform.state import (
@@ -36,8 +36,10 @@ from multiform.state import (
     require_whole,
 )
 from multiform.triage._certify import Certificate, certify, samples_needed
-from multiform.triage._judged import Judged, cut_metadata, fit_and_judge, judge
 from multiform.triage._report import TriageReport
+
+# Calibration samples as the tests need them: what they are, what they were called, and how surely.
+Judged = tuple[Array, Array, Doubles]
 
 # What a model file holds of a fitted model.
 FITTED = (
@@ -210,31 +212,23 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             Passed to the estimator's ``fit``, arrays with one entry a sample cut to the training part;
             ``sample_weight`` also to the fallback's, if it takes weights. With metadata routing, whoever
             asked for them gets them. Calibration counts every sample once, whatever its weight.
-
-        Returns
-        -------
-        self : TriageClassifier
-            The fitted classifier.
         """
         self._check_parameters(X_cal, y_cal)
         X, y = _check_samples(self, X, y)
         params = self._route(fit_params)
         rng, guarantee = check_random_state(self.random_state), "exact"
 
+        if X_cal is None and isinstance(self.estimator, FrozenEstimator):
+            X_cal, y_cal = X, y
         if X_cal is not None:
             X_cal, y_cal = _check_samples(self, X_cal, y_cal)
-            estimator, judged = self._calibrate_apart(X, y, X_cal, y_cal, params["estimator"])
-        elif isinstance(self.estimator, FrozenEstimator):
-            estimator, judged = self._calibrate_apart(X, y, X, y, params["estimator"])
+            self._check_enough(len(y_cal), len(y))
+            estimator = clone(self.estimator).fit(X, y, **params["estimator"])
+            judged = _judge(estimator, X_cal, y_cal, self.score_method)
         elif self.cv is None:
+            estimator = clone(self.estimator)
             train, held_out = self._hold_out(len(y), rng)
-            estimator, judged = self._calibrate_apart(
-                _safe_indexing(X, train),
-                y[train],
-                _safe_indexing(X, held_out),
-                y[held_out],
-                cut_metadata(params["estimator"], train, len(y)),
-            )
+            judged = _fit_and_judge(estimator, X, y, train, held_out, self.score_method, params["estimator"])
         else:
             estimator, judged = self._cross_fit(X, y, params)
             guarantee = "approximate"
@@ -299,49 +293,19 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         return labels
 
     def defer(self, X: Any) -> Bools:
-        """Which samples the estimator should not answer.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        deferred : ndarray of shape (n_samples,)
-            True where the promise does not cover the estimator's answer.
-        """
+        """Which samples of X the estimator should not answer: True where the promise does not cover its answer."""
         return ~self._answer(X)[1]
 
     def answered_by(self, X: Any) -> NDArray[np.str_]:
-        """Who answers each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        who : ndarray of shape (n_samples,)
-            ``"estimator"``, ``"fallback"`` or ``"nobody"``.
-        """
+        """Who answers each sample of X: ``"estimator"``, ``"fallback"`` or ``"nobody"``."""
         accepted = self._answer(X)[1]
         return np.where(accepted, "estimator", "nobody" if self.fallback_ is None else "fallback")
 
     @available_if(lambda self: self._all_have("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Class probabilities of whoever answers: the estimator, or for deferred samples the fallback.
+        """Class probabilities of whoever answers: the estimator, or for deferred samples of X the fallback.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            In the order of ``classes_``.
+        Of shape (n_samples, n_classes), in the order of ``classes_``.
         """
         accepted = self._answer(X)[1]
         result = np.zeros((len(accepted), len(self.classes_)))
@@ -355,36 +319,12 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         return result
 
     def trust_score(self, X: Any) -> NDArray[np.float64]:
-        """How far the estimator's answers can be trusted; compare with ``thresholds_``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-
-        Returns
-        -------
-        trust : ndarray of shape (n_samples,)
-            Higher is surer.
-        """
+        """How far the estimator's answers to X can be trusted, higher is surer; compare with ``thresholds_``."""
         check_is_fitted(self)
         return trust_score(self.estimator_, X, self.score_method)
 
     def report(self, X: Any, y: ArrayLike) -> TriageReport:
-        """Accuracy, coverage and who answered, on labelled samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples.
-        y : array-like of shape (n_samples,)
-            Their labels.
-
-        Returns
-        -------
-        report : TriageReport
-            Prints as a table; its figures are attributes.
-        """
+        """Accuracy, coverage and who answered, on samples X with the labels y; the report prints as a table."""
         right = self.predict(X) == column_or_1d(y)
         who = self.answered_by(X)
         rows = {}
@@ -433,21 +373,13 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         limit = np.where(predicted < 0, np.inf, self.thresholds_[predicted])  # "I defer" of a triage inside is no class
         return labels, (trust >= limit) & (limit < np.inf)
 
-    def _calibrate_apart(
-        self, X: Any, y: Array, X_cal: Any, y_cal: Array, params: Mapping[str, Any]
-    ) -> tuple[Any, Judged]:
-        """Train on one set, judge on another."""
-        self._check_enough(len(y_cal), len(y))
-        estimator = clone(self.estimator).fit(X, y, **params)
-        return estimator, judge(estimator, X_cal, y_cal, self.score_method)
-
     def _cross_fit(self, X: Any, y: Array, params: Any) -> tuple[Any, Judged]:
         """Judge every sample by a model fitted without it; the model that serves is fitted on all of them."""
         splitter = check_cv(self.cv, y, classifier=True)
         folds = list(splitter.split(X, y, **params["splitter"]))
         self._check_enough(sum(len(test) for _, test in folds), len(y))
         parts: list[Judged] = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_and_judge)(clone(self.estimator), X, y, train, test, self.score_method, params["estimator"])
+            delayed(_fit_and_judge)(clone(self.estimator), X, y, train, test, self.score_method, params["estimator"])
             for train, test in folds
         )
         true, predicted, trust = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -595,3 +527,31 @@ def _room_for(labels: Array, others: Array) -> Array:
     """A copy of the labels that can also hold the others: never a number turned into text."""
     alike = labels.dtype.kind == others.dtype.kind or {labels.dtype.kind, others.dtype.kind} <= set("biuf")
     return labels.astype(np.result_type(labels, others) if alike else object)
+
+
+def _judge(estimator: Any, X: Any, y: Array, score_method: ScoreMethod) -> Judged:
+    """A fitted classifier's answers to labelled samples."""
+    return y, np.asarray(estimator.predict(X)), trust_score(estimator, X, score_method)
+
+
+def _fit_and_judge(
+    estimator: Any,
+    X: Any,
+    y: Array,
+    train: Indices,
+    test: Indices,
+    score_method: ScoreMethod,
+    params: Mapping[str, Any],
+) -> Judged:
+    """Fit on the samples at ``train``, judge those at ``test``."""
+    estimator.fit(_safe_indexing(X, train), y[train], **_cut_metadata(params, train, len(y)))
+    return _judge(estimator, _safe_indexing(X, test), y[test], score_method)
+
+
+def _cut_metadata(params: Mapping[str, Any], index: Indices, n_samples: int) -> dict[str, Any]:
+    """Metadata for the samples at ``index``: what has one entry per sample is cut, the rest passes as it is."""
+
+    def per_sample(value: Any) -> bool:
+        return hasattr(value, "__len__") and not isinstance(value, str) and _num_samples(value) == n_samples
+
+    return {k: _safe_indexing(v, index) if per_sample(v) else v for k, v in params.items()}

@@ -1,5 +1,6 @@
-"""The machine around QMS: all models in a few batches over one matrix, the altered ones started from the nominal.
+"""How the nominal and the altered classifiers are trained: those of QMS together, any other one by one.
 
+Around QMS all models are trained in a few batches over one matrix, the altered ones started from the nominal.
 The loss of an altered model differs from the nominal's in one class only. On large data a few passes from the nominal
 are therefore enough, and most samples have nothing to say: a pair with ``f_y / f_j`` far below alpha has no gradient
 and will not get one soon. What remains is sampled: samples that the altered class touches (its own, and those near
@@ -13,11 +14,15 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import has_fit_parameter
 
 from multiform._typing import Array, Floats, Indices
 from multiform.classifier import QMSClassifier, fitted_classifier
 from multiform.defaults import components_for, solver_for
-from multiform.fitting import drawn_seed
+from multiform.fitting import drawn_seed, masked_weights
 from multiform.inputs import class_weights_of, of_mean_one
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
@@ -46,16 +51,8 @@ def quadratic_committees(
 ) -> Iterator[Committee]:
     """One committee for each part of the rows (None is all of them): the nominals together, then each one's 2m.
 
-    Parameters
-    ----------
-    estimator : QMSClassifier
-        Its parameters hold for every model.
-    X, target, classes, weight
-        The training data, checked.
-    alterations : Alterations
-    altered_iter : int or "auto"
-        Passes of an altered model.
-    parts : list of arrays of indices, or None
+    The parameters of `estimator` hold for every model; an altered one makes `altered_iter` passes. X, target, classes
+    and weight are the training data, checked.
     """
     estimator._validate_params()  # as its own fit would
     seed, n, m = drawn_seed(estimator.random_state), len(target), len(classes)
@@ -66,23 +63,14 @@ def quadratic_committees(
     solver = solver_for(estimator.solver, n, n_components, **asked)
     many = n >= SAMPLED_FROM
     altered_solver = _altered(solver, altered_iter, many)
-    masks = [_mask(rows, weight, n) for rows in parts]
+    masks = masked_weights([None if rows is None else np.isin(np.arange(n), rows) for rows in parts], weight)
 
     def classifier(trained: Trained, member: int) -> QMSClassifier:
         """A member of the batch as a fitted classifier of its own."""
         figures = {"n_iter_": trained.passes, "loss_curve_": trained.losses[member]}
         return fitted_classifier(parameters, trained.separators(member), classes, **figures)
 
-    with Trainer(
-        X,
-        target,
-        m,
-        weight,
-        scaling=estimator.scaling,
-        alpha=estimator.alpha,
-        n_jobs=estimator.n_jobs,
-        device=estimator.device,
-    ) as trainer:
+    with Trainer.of(estimator, X, target, classes, weight, scaling=estimator.scaling) as trainer:
         nominals = trainer.train(
             [Member(seed, estimator.noise, class_weights, mask) for mask in masks], solver, n_components
         )
@@ -120,15 +108,6 @@ def _visited(
         yield (whole * np.where(touched[:, altered], 1, drawn / DRAWN)).astype(np.float32)
 
 
-def _mask(rows: Indices | None, weight: Array | None, n: int) -> Floats | None:
-    """Weights of the samples, 0 outside the rows."""
-    if rows is None:
-        return None if weight is None else weight.astype(np.float32)
-    mask = np.zeros(n, dtype=np.float32)
-    mask[rows] = 1 if weight is None else weight[rows]
-    return mask
-
-
 def _altered(solver: AdamSolver | CpmSolver, altered_iter: int | str, many: bool) -> AdamSolver | CpmSolver:
     """The solver of the altered models; with many samples, few and gentle passes do."""
     n_passes = solver.n_passes if isinstance(altered_iter, str) else int(altered_iter)
@@ -138,3 +117,64 @@ def _altered(solver: AdamSolver | CpmSolver, altered_iter: int | str, many: bool
         rate = ALTERED_RATE * solver.learning_rate
         return replace(solver, n_passes=n_passes, learning_rate=rate, revisit=ALTERED_REVISIT)
     return replace(solver, n_passes=n_passes)
+
+
+def refuse_weightless(estimator: Any, has_sample_weight: bool) -> None:
+    """A sentence for a classifier that cannot be altered."""
+    name = type(estimator).__name__
+    if has_fit_parameter(estimator, "sample_weight"):
+        return
+    if "class_weight" not in estimator.get_params(deep=False):
+        raise ValueError(
+            f"LoyaltyClassifier alters the weights of classes, and {name} takes neither sample_weight in fit nor the "
+            "parameter class_weight: give a classifier that does, or put LoyaltyClassifier around the last step of a "
+            "pipeline instead of the whole."
+        )
+    if has_sample_weight:
+        raise ValueError(
+            f"sample_weight of LoyaltyClassifier.fit needs an estimator whose fit takes sample_weight, and {name} does "
+            "not: leave sample_weight out, or give another classifier."
+        )
+
+
+def weighted_committees(
+    estimator: Any,
+    X: Any,
+    target: Array,
+    classes: Array,
+    weight: Array | None,
+    alterations: Alterations,
+    n_jobs: int | None,
+    parts: list[Indices | None],
+) -> Iterator[Committee]:
+    """One committee for each part of the rows (None is all of them), through the estimator's public methods alone.
+
+    Every model is a clone of the estimator, fitted on X as the user has it; `n_jobs` of them at the same time.
+    """
+    factors = np.vstack([np.ones(len(classes)), alterations.factors])  # of the nominal, then of each altered one
+    for rows in parts:
+        part, of_part, weight_of_part = X, target, weight
+        if rows is not None:
+            part, of_part = _safe_indexing(X, rows), target[rows]
+            weight_of_part = None if weight is None else weight[rows]
+        models = Parallel(n_jobs=n_jobs)(
+            delayed(_fit)(estimator, one, part, of_part, classes, weight_of_part) for one in factors
+        )
+        yield Committee(classes, alterations, models[0], models[1:])
+
+
+def _fit(estimator: Any, factors: Array, X: Any, target: Array, classes: Array, weight: Array | None) -> Any:
+    """One model, with the classes' weights multiplied by these factors."""
+    model, y = clone(estimator), classes[target]
+    if (factors == 1).all():
+        return model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
+    if has_fit_parameter(model, "sample_weight"):
+        if model.get_params(deep=False).get("class_weight") == "balanced":
+            # Classes that are balanced by the weight of their samples would level out the very alteration.
+            factors = factors * class_weights_of("balanced", classes, target, weight)
+            model.set_params(class_weight=None)
+        return model.fit(X, y, sample_weight=factors[target] * (1 if weight is None else weight))
+    present = np.unique(target)
+    own = class_weights_of(model.class_weight, classes[present], np.searchsorted(present, target), None)
+    altered = dict(zip(classes[present].tolist(), (own * factors[present]).tolist(), strict=True))
+    return model.set_params(class_weight=altered).fit(X, y)

@@ -11,14 +11,21 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.calibration import fit_temperature, log_scores
-from multiform.compat import CallbackSupportMixin
 from multiform.defaults import batch_size_for, components_for, solver_for
-from multiform.fitting import all_or_nothing, drawn_seed
-from multiform.holdout import all_but, masked_weights, training_masks, unseen_temperature, validation_split
+from multiform.fitting import (
+    CallbackSupportMixin,
+    Monitor,
+    Validation,
+    all_but,
+    all_or_nothing,
+    drawn_seed,
+    masked_weights,
+    training_masks,
+    unseen_temperature,
+    validation_split,
+)
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one
-from multiform.monitor import Monitor, Validation
-from multiform.prediction import MemberFunctionMixin
+from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
 from multiform.separators import Scaling, Separators, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
@@ -267,18 +274,14 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 fitted = self._fitted_attributes(model(trained), classes)
                 return fitted | {"temperature_": 1.0, "n_iter_": trained.passes, "n_features_in_": self.n_features_in_}
 
-            def correct(trained: Trained) -> Bools:
-                assert validation is not None
-                return np.asarray(trainer.values_of(model(trained), validation.X).argmin(axis=1) == validation.target)
-
-            monitor = Monitor(self, solver.n_passes, validation, correct, model, fitted_now)
+            monitor = Monitor(self, solver.n_passes, validation, trainer, model, fitted_now)
             watch = monitor if monitor.needed else None
             trained = trainer.train(members, solver, n_components, after_pass=watch)
             separators = model(trained) if monitor.best is None else monitor.best
             if not self.calibrate:
                 temperature = 1.0
             elif validation is not None:
-                scores = log_scores(trainer.values_of(separators, validation.X))
+                scores = log_scores(separators.values(validation.X, trainer.engine))
                 temperature = fit_temperature(scores, validation.target)
             else:
                 models = [separators, *(model(trained, which) for which in range(1, len(masks)))]
@@ -344,7 +347,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 if part.start == part.stop:
                     continue
                 if part == tested and separators is not None and self.calibrate:
-                    scores = log_scores(trainer.values(separators, tested))
+                    scores = log_scores(separators.values(trainer.rows.part(tested), trainer.engine))
                     here = fit_temperature(scores, target[tested], None if weight is None else weight[tested])
                     log_mean = 0.7 * np.log(temperature) + 0.3 * np.log(here)
                     temperature = here if first_call else float(np.exp(log_mean))

@@ -13,12 +13,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles, Indices
-from multiform.calibration import fit_temperature, log_scores, probabilities
 from multiform.columns import Encodings
 from multiform.defaults import components_for, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import all_or_nothing, drawn_seed
 from multiform.inputs import check_input, check_training_data, class_weights_of, content_folds, of_mean_one
+from multiform.prediction import fit_temperature, log_scores, probabilities
 from multiform.separators import Scaling, Separators
 from multiform.state import (
     fitted_state,
@@ -189,7 +189,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 separators += [trained.separators(member) for member in range(len(members))]
             for fold in range(n_folds):
                 held = np.flatnonzero(folds == fold)
-                f = trainer.values(Separators.stack(separators[fold::n_folds]), held)
+                f = Separators.stack(separators[fold::n_folds]).values(trainer.rows.part(held), trainer.engine)
                 unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
         temperatures = [fit_temperature(scores, target, weight) for scores in unseen]
         log_chances = log_softmax(unseen / np.array(temperatures)[:, None, None], axis=2)

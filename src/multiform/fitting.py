@@ -1,15 +1,48 @@
-"""What every fit does in the same way: it leaves nothing half-fitted, and draws one seed."""
+"""What a fit does around training: one seed, samples held out, a look after each pass, nothing left half-fitted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
-__all__ = ["all_or_nothing", "drawn_seed"]
+from multiform._typing import Array, Bools, Floats, Indices
+from multiform.inputs import content_folds
+from multiform.prediction import fit_temperature, log_scores
+from multiform.separators import Separators
+from multiform.training import Trained, Trainer
+
+__all__ = [
+    "CallbackSupportMixin",
+    "Monitor",
+    "Validation",
+    "all_but",
+    "all_or_nothing",
+    "drawn_seed",
+    "masked_weights",
+    "training_masks",
+    "unseen_temperature",
+    "validation_split",
+]
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # scikit-learn < 1.9, the only difference between its versions that concerns us
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Without callbacks in scikit-learn there is nothing to support."""
+
+
+# From so many samples on, a held-out part is enough to calibrate; below it, a model or four that left a part out.
+HELD_OUT_FROM = 20_000
+HELD_OUT = 2_000
+FOUR_MODELS_BELOW = 400
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -33,3 +66,149 @@ def all_or_nothing(fit: Fit) -> Fit:
 def drawn_seed(random_state: Any) -> int:
     """A seed from scikit-learn's `random_state`."""
     return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
+
+
+# ----------------------------------------------------------------------------------------------- held-out samples
+
+
+def validation_split(target: Array, n_classes: int, fraction: float, seed: int) -> Indices:
+    """The held-out samples of early stopping, balanced over the classes where each has two or more."""
+    counts = np.bincount(target, minlength=n_classes)
+    balanced = counts.min() > 1 and fraction * len(target) >= n_classes
+    _, held_out = train_test_split(
+        np.arange(len(target)), test_size=fraction, random_state=seed, stratify=target if balanced else None
+    )
+    if len(np.unique(np.delete(target, held_out))) < n_classes:
+        raise ValueError(
+            "A class has no sample left after the validation split of QMSClassifier: "
+            "lower validation_fraction, or give X_val and y_val."
+        )
+    return np.sort(held_out)
+
+
+def training_masks(X: Any, target: Array, seed: int) -> list[Bools | None]:
+    """What each member of the batch trains on: first the model (None: all), then those that only calibrate it."""
+    n, n_classes = len(target), int(target.max()) + 1
+    random = np.random.default_rng(seed)
+    if n >= HELD_OUT_FROM:
+        held_out = random.choice(n, HELD_OUT, replace=False)
+        # A class keeps at least half of its samples.
+        counts, taken = np.bincount(target), np.bincount(target[held_out], minlength=n_classes)
+        return [all_but(n, held_out[(2 * taken <= counts)[target[held_out]]])]
+    folds = content_folds(X, target, 4, random)
+    masks = [folds != fold for fold in range(4 if n < FOUR_MODELS_BELOW else 1)]
+    return [None, *(mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all())]
+
+
+def all_but(n: int, held_out: Array) -> Bools:
+    mask = np.ones(n, dtype=bool)
+    mask[held_out] = False
+    return mask
+
+
+def masked_weights(masks: Sequence[Bools | None], weight: Array | None) -> list[Floats | None]:
+    """The weights of samples per mask; None where there is nothing to say."""
+    whole = None if weight is None else weight.astype(np.float32)
+    return [whole if mask is None else (mask if whole is None else whole * mask).astype(np.float32) for mask in masks]
+
+
+def unseen_temperature(trainer: Trainer, models: Sequence[Separators], masks: Sequence[Bools | None]) -> float:
+    """The temperature on the samples that each model did not see; 1 when no class could spare a sample."""
+    f, samples = [], []
+    for model, mask in zip(models, masks, strict=True):
+        if mask is not None and not mask.all():
+            samples.append(np.flatnonzero(~mask))
+            f.append(model.values(trainer.rows.part(samples[-1]), trainer.engine))
+    if not samples:
+        return 1.0
+    unseen = np.concatenate(samples)
+    weight = None if trainer.weight is None else trainer.weight[unseen]
+    return fit_temperature(log_scores(np.concatenate(f)), trainer.target[unseen], weight)
+
+
+# ----------------------------------------------------------------------------------------------- after each pass
+
+
+class Validation(NamedTuple):
+    """Held-out samples, weighted as the loss weights them."""
+
+    X: Any
+    target: Array
+    weight: Array
+
+
+class Monitor:
+    """Called with the state after each pass of a model's fit; True ends it.
+
+    `separators` are a state's, to be validated, and the best are kept; `fitted` its fitted attributes, for callbacks.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        n_passes: int,
+        validation: Validation | None,
+        trainer: Trainer,
+        separators: Callable[[Trained], Separators],
+        fitted: Callable[[Trained], dict[str, Any]],
+    ) -> None:
+        self._model, self._n_passes, self._validation = model, n_passes, validation
+        self._trainer, self._separators, self._fitted = trainer, separators, fitted
+        self._callbacks: Any = None  # scikit-learn's, around the passes of this fit
+        if getattr(model, "_skl_callbacks", None) or hasattr(model, "_parent_callback_ctx"):
+            self._callbacks = model._init_callback_context(max_subtasks=n_passes)
+            self._callbacks.call_on_fit_task_begin(estimator=model)
+        self._since_best = 0
+        self.scores: list[float] = []
+        self.best: Separators | None = None
+
+    @property
+    def needed(self) -> bool:
+        watched = self._validation is not None or self._callbacks is not None or self._model.verbose > 0
+        return watched or self._model.solver != "adam"
+
+    def __call__(self, state: Trained) -> bool:
+        stop = False
+        if self._validation is not None:
+            stop = self._validate(state, self._validation)
+        elif self._model.solver != "adam":
+            stop = self._converged(state.losses[0])
+        if self._callbacks is not None:
+            task = self._callbacks.subcontext(task_name="pass")
+            task.call_on_fit_task_begin(estimator=self._model)
+            fitted = {"reconstruction_attributes": lambda: self._fitted(state)}
+            stop |= bool(task.call_on_fit_task_end(estimator=self._model, **fitted))
+        if self._model.verbose:
+            self._show(state)
+        return bool(stop)
+
+    def _converged(self, losses: list[float]) -> bool:
+        """CPM: whether none of the last sweeps lowered the loss by more than a share `tol` of it."""
+        recent = losses[-1 - self._model.n_iter_no_change :]
+        if len(recent) <= self._model.n_iter_no_change:
+            return False
+        return recent[0] - min(recent) <= float(self._model.tol) * abs(recent[0])
+
+    def _validate(self, state: Trained, validation: Validation) -> bool:
+        separators = self._separators(state)
+        correct = separators.values(validation.X, self._trainer.engine).argmin(axis=1) == validation.target
+        score = float(np.average(correct, weights=validation.weight if validation.weight.any() else None))
+        if self.best is None or score > max(self.scores):
+            self.best = deepcopy(separators)  # training goes on with the coefficients
+        improved = not self.scores or score > max(self.scores) + self._model.tol
+        self._since_best = 0 if improved else self._since_best + 1
+        self.scores.append(score)
+        return self._since_best >= int(self._model.n_iter_no_change)
+
+    def _show(self, state: Trained) -> None:
+        text = f"QMSClassifier: pass {state.passes}/{self._n_passes}, loss {state.losses[0][-1]:.4f}"
+        if self.scores:
+            text += f", validation accuracy {self.scores[-1]:.4f}"
+        sys.stderr.write(f"\r{text}")
+        sys.stderr.flush()
+
+    def close(self, fitted: dict[str, Any]) -> None:
+        if self._model.verbose:
+            sys.stderr.write("\n")
+        if self._callbacks is not None:
+            self._callbacks.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: fitted)

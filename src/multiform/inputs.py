@@ -1,4 +1,7 @@
-"""From the caller's X, y and weights to what training needs: checked, as class indices, with a scaling."""
+"""From the caller's X, y and weights to what training needs: checked, as class indices, with a scaling.
+
+Arrays that live on a GPU already (CuPy's, torch's, any that speaks DLPack) are fetched for a fit, and answered there.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +16,18 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.engines import column_moments
-from multiform.gpu_arrays import as_host
-from multiform.runtime import effective_threads
+from multiform.runtime import effective_threads, on_gpu
 from multiform.separators import Scaling, as_stored
 
 __all__ = [
+    "as_host",
+    "check_gpu_rows",
     "check_input",
     "check_training_data",
     "choose_scaling",
     "class_weights_of",
     "content_folds",
+    "cupy_array",
     "of_mean_one",
     "row_keys",
 ]
@@ -30,6 +35,25 @@ __all__ = [
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
 MANY_ZEROS = 0.25
+
+
+def as_host(array: Any) -> Any:
+    """An array on a GPU as a NumPy array; anything else as it is.
+
+    >>> as_host([1, 2])
+    [1, 2]
+    """
+    return cupy_array(array).get() if on_gpu(array) else array
+
+
+def cupy_array(array: Any) -> Any:
+    """An array that CuPy, torch or anybody who speaks DLPack has on a GPU, or one of the host, as CuPy's."""
+    from multiform.engines.cuda.device import cupy_module
+
+    cupy = cupy_module()
+    if isinstance(array, (np.ndarray, cupy.ndarray)) or not hasattr(array, "__dlpack__"):
+        return cupy.asarray(array)
+    return cupy.from_dlpack(array)  # waits for the stream that makes the array
 
 
 def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = False, finite: bool = True) -> Any:
@@ -51,6 +75,23 @@ def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool
             "numbers first, e.g. with scikit-learn's OneHotEncoder in a ColumnTransformer, or give the table as it is "
             "to multiform.tables.TableClassifier."
         ) from error
+
+
+def check_gpu_rows(estimator: Any, X: Any) -> Any:
+    """X as the kernels read it (uint8 or float32, C order), after the checks that scikit-learn makes of others."""
+    name = type(estimator).__name__
+    rows = cupy_array(X)
+    if rows.ndim != 2 or rows.shape[0] == 0:
+        raise ValueError(f"X of {name} must have samples in rows, shape (n, p); got an array of shape {rows.shape}.")
+    if rows.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but {name} is expecting {estimator.n_features_in_} features as input."
+        )
+    if rows.dtype != np.uint8:
+        rows = rows.astype(np.float32, copy=False)
+        if not bool(np.isfinite(rows).all()):
+            raise ValueError(f"Input X of {name} contains NaN, infinity or a value too large for float32.")
+    return rows if rows.flags.c_contiguous else rows.copy()
 
 
 def check_training_data(

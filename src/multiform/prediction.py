@@ -1,21 +1,28 @@
-"""What separators say of samples: member functions, classes, scores, chances."""
+"""What separators say of samples: member functions, classes, scores, chances.
+
+Chances have one temperature, fitted on samples that the model did not see:
+p_k(x) = f_k(x)^(-1/T) / sum_j f_j(x)^(-1/T), the softmax of -log f / T.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import log_softmax, softmax
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array
-from multiform.calibration import log_scores, probabilities
 from multiform.engines import evaluate
-from multiform.gpu_arrays import as_host, check_gpu_rows, named_classes, on_gpu
-from multiform.inputs import check_input
+from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array
+from multiform.runtime import on_gpu
 from multiform.separators import Scaling, Separators
 
-__all__ = ["MemberFunctionMixin", "separators_of"]
+__all__ = ["MemberFunctionMixin", "fit_temperature", "log_scores", "probabilities", "separators_of"]
+
+MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 
 
 def separators_of(model: MemberFunctionMixin, like: MemberFunctionMixin | None = None) -> Separators:
@@ -52,7 +59,7 @@ class MemberFunctionMixin:
     def predict(self, X: Any) -> Array:
         """The class with the smallest member function."""
         f = self.member_values(X)
-        return named_classes(self.classes_, f.argmin(axis=1))  # type: ignore[no-any-return]
+        return _named(self.classes_, f.argmin(axis=1))
 
     def decision_function(self, X: Any) -> Array:
         """``-log f``, higher is better: shape (n, m); with two classes (n,), positive for the second."""
@@ -72,3 +79,61 @@ class MemberFunctionMixin:
         """Share of right answers, of samples on a GPU too."""
         answers, y, sample_weight = as_host(self.predict(X)), as_host(y), as_host(sample_weight)
         return float(accuracy_score(y, answers, sample_weight=sample_weight))
+
+
+def _named(classes: Array, index: Any) -> Array:
+    """The classes at these indices, where the indices are; classes that are no numbers can only be on the host."""
+    if not on_gpu(index):
+        return np.asarray(classes[index])
+    if classes.dtype.kind in "biuf":
+        return cupy_array(classes)[index]  # type: ignore[no-any-return]
+    return np.asarray(classes[index.get()])
+
+
+def log_scores(f: Array) -> Array:
+    """-log f; a sample that a separator meets exactly (f = 0) gets the largest finite score of its type."""
+    if not on_gpu(f):
+        f = np.asarray(f)
+    scores: Array = -np.log(np.maximum(f, np.finfo(f.dtype).tiny))
+    return scores
+
+
+def probabilities(scores: Array, temperature: float) -> Array:
+    scaled = scores / scores.dtype.type(temperature)
+    if on_gpu(scaled):
+        chances = np.exp(scaled - scaled.max(axis=1, keepdims=True))
+        return chances / chances.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
+    return np.asarray(np.exp(log_softmax(scaled, axis=1)))
+
+
+def fit_temperature(scores: Array, target: Array, weight: Array | None = None) -> float:
+    """The temperature with the least log loss on (scores, target).
+
+    Each label is softened by 1 / (n + 2) towards the uniform one, as Platt (1999) did, so that a small set that is
+    separated perfectly does not ask for certainty.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.normal(size=(20000, 3))
+    >>> chance = probabilities(scores, 0.5)
+    >>> target = (rng.random((20000, 1)) > chance.cumsum(axis=1)).sum(axis=1)
+    >>> round(fit_temperature(scores, target), 1)
+    0.5
+    """
+    weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
+    scores = scores.astype(np.float64)
+    softened = 1 / (weight.sum() + 2)
+    own = scores[np.arange(len(target)), target]
+    # sum over k of the softened label times the score
+    labelled = (1 - softened) * own + softened * scores.mean(axis=1)
+
+    # The log loss is convex in the sharpness 1 / T; its slope is sum w (E_p[score] - labelled).
+    def slope(log_sharpness: float) -> float:
+        expected = (softmax(np.exp(log_sharpness) * scores, axis=1) * scores).sum(axis=1)
+        return float(weight @ (expected - labelled))
+
+    if slope(-MOST) >= 0:
+        return float(np.exp(MOST))
+    if slope(MOST) <= 0:
+        return float(np.exp(-MOST))
+    return float(np.exp(-brentq(slope, -MOST, MOST, xtol=1e-10)))

@@ -101,14 +101,9 @@ class Scaling:
         require((scale > 0).all() and np.isfinite(center).all(), "the scaling is wrong")
         return cls(center, scale)
 
-    def in_user_units(self, coefficients: Floats, columns: Ints | None = None) -> tuple[Doubles, Doubles]:
+    def in_user_units(self, coefficients: Floats) -> tuple[Doubles, Doubles]:
         """A_k and b_k for x as the user has it: A' = A / scale, b' = b + A' center."""
-        scaled = coefficients[:, :, :-1].astype(np.float64)
-        if columns is not None:
-            whole = np.zeros((*scaled.shape[:2], len(self.center)))
-            whole[:, :, columns] = scaled
-            scaled = whole
-        components = scaled / self.scale
+        components = coefficients[:, :, :-1].astype(np.float64) / self.scale
         return components, coefficients[:, :, -1].astype(np.float64) + components @ self.center
 
     def from_user_units(self, components: Doubles, offsets: Doubles) -> Floats:
@@ -167,9 +162,9 @@ class Separators:
         """
         first = parts[0]
         coefficients, columns = [part.coefficients for part in parts], first.columns
-        if any(not _same(part.columns, columns) for part in parts):
-            everything = np.arange(len(first.scaling.center), dtype=np.int32)
-            read = [everything if part.columns is None else part.columns for part in parts]
+        everything = np.arange(len(first.scaling.center), dtype=np.int32)
+        read = [everything if part.columns is None else part.columns for part in parts]
+        if any(not np.array_equal(one, read[0]) for one in read):
             columns = np.unique(np.concatenate(read))
             places = [np.searchsorted(columns, one) for one in read]
             coefficients = [_spread(one, at, len(columns)) for one, at in zip(coefficients, places, strict=True)]
@@ -209,12 +204,6 @@ class Separators:
             require(noise.dtype == np.float64 and (noise >= 0).all() and np.isfinite(noise).all(), "noise is wrong")
         return cls(coefficients, scaling, n_classes, columns=columns, noise=noise)
 
-    def copied(self) -> Separators:
-        """With coefficients of their own, where training goes on with these."""
-        return Separators(
-            self.coefficients.copy(), self.scaling, self.n_classes, columns=self.columns, noise=self.noise
-        )
-
     @property
     def n_members(self) -> int:
         return len(self.coefficients) // self.n_classes
@@ -228,24 +217,24 @@ class Separators:
         return np.concatenate([components, constant], axis=1), np.column_stack([offsets, np.sqrt(self.noise)])
 
     def values(self, X: Any, engine: Engine, *, single: bool = False) -> Array:
-        """f of every row of X: shape (n, m), or (n, n_members, m) for a stack.
+        """f of every row of X, or of `Rows` that are read already: shape (n, m), or (n, n_members, m) for a stack.
 
-        float32, uint8 and CSR are evaluated by the engine, in single precision; so is X in double precision where
+        Rows, float32, uint8 and CSR are evaluated by the engine, in single precision; so is X in double precision where
         `single` says that it is enough, else NumPy does it in double precision.
         """
-        if single or as_stored(X) is not None:
-            return self.values_of_rows(self.scaling.read(X), engine)
-        return self._shaped(self._in_double(X))
-
-    def values_of_rows(self, rows: Rows, engine: Engine) -> Array:
-        """The same of rows that are prepared already."""
-        return self._shaped(engine.values(rows, self))
-
-    def _shaped(self, f: Array) -> Array:
+        if not isinstance(X, Rows) and (single or as_stored(X) is not None):
+            X = self.scaling.read(X)
+        f: Array = engine.values(X, self) if isinstance(X, Rows) else self._in_double(X)
         return f if self.n_members == 1 else f.reshape(len(f), self.n_members, self.n_classes)
 
     def _exact(self) -> tuple[Doubles, Doubles]:
-        return self._user_units or self.scaling.in_user_units(self.coefficients, self.columns)
+        """A_k and b_k in the user's units, without the noise energy."""
+        if self._user_units is not None:
+            return self._user_units
+        whole = self.coefficients
+        if self.columns is not None:
+            whole = _spread(whole, self.columns, len(self.scaling.center))
+        return self.scaling.in_user_units(whole)
 
     def _in_double(self, X: Array) -> Doubles:
         components, offsets = self._exact()
@@ -284,11 +273,7 @@ def as_stored(X: Any) -> Any | None:
     return None
 
 
-def _same(columns: Ints | None, others: Ints | None) -> bool:
-    return columns is others or (columns is not None and others is not None and np.array_equal(columns, others))
-
-
-def _spread(coefficients: Floats, columns: Indices, width: int) -> Floats:
+def _spread(coefficients: Floats, columns: Indices | Ints, width: int) -> Floats:
     """Coefficients for these columns among `width`, 0 at the others."""
     whole = np.zeros((*coefficients.shape[:2], width + 1), dtype=np.float32)
     whole[:, :, columns], whole[:, :, -1] = coefficients[:, :, :-1], coefficients[:, :, -1]

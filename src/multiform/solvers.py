@@ -226,8 +226,6 @@ class ModelBatch:
                 if samples[member] not in means:
                     means[samples[member]] = class_means(problem, self.member_weight(member), unused)
             return [self.initial_coefficients(problem, member, means[samples[member]]) for member in first], which
-        if min(len(first), n_threads) == 1:
-            return [self.initial_coefficients(problem, member) for member in first], which
         with single_threaded_blas(), ThreadPoolExecutor(min(len(first), n_threads)) as threads:
             return list(threads.map(lambda member: self.initial_coefficients(problem, member), first)), which
 

@@ -9,7 +9,7 @@ A check takes an `Engine` (`multiform.engines`), returns nothing, and raises Ass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -83,14 +83,12 @@ def sample_problem(
     center = X.mean(axis=0).astype(np.float32)
     center[0] = 0  # a column whose zeros stay zeros can be skipped
     scale = np.maximum(X.std(axis=0), 0.5).astype(np.float32)
-    stored: dict[str, Callable[[], Any]] = {
-        "uint8": lambda: X,
-        "float32": lambda: X.astype(np.float32),
-        "csr": lambda: scipy.sparse.csr_array(X.astype(np.float32)),
-    }
-    if storage not in stored:
+    if storage not in STORAGES:
         raise ValueError(f"storage must be one of {', '.join(STORAGES)}; got {storage!r}.")
-    return TrainingProblem(Rows(stored[storage](), Scaling(center, scale)), target, n_classes)
+    stored: Any = X if storage == "uint8" else X.astype(np.float32)
+    if storage == "csr":
+        stored = scipy.sparse.csr_array(stored)
+    return TrainingProblem(Rows(stored, Scaling(center, scale)), target, n_classes)
 
 
 def sample_batch(
@@ -125,7 +123,7 @@ def sample_batch(
 def values_of(problem: TrainingProblem, coefficients: Floats, engine: Engine, columns: Any = None) -> Array:
     """f of every row of the problem, without noise: shape (n, m)."""
     separators = Separators(coefficients, problem.rows.scaling, problem.n_classes, columns=columns)
-    return separators.values_of_rows(problem.rows, engine)
+    return separators.values(problem.rows, engine)
 
 
 def exact_loss(problem: TrainingProblem, batch: ModelBatch, coefficients: Floats, member: int = 0) -> float:
@@ -181,11 +179,9 @@ def check_values(engine: Engine, storage: str = "float32") -> None:
     """f against ||A_k x - b_k||^2 in float64."""
     problem = sample_problem(storage)
     coefficients = sample_batch(problem, given_start=True).initial_coefficients(problem, 0)
-    rows = problem.rows.scaled(slice(None)).astype(np.float64)
-    residual = np.einsum("kqp,np->nkq", coefficients[:, :, :-1].astype(np.float64), rows) - coefficients[:, :, -1]
     np.testing.assert_allclose(
         values_of(problem, coefficients, engine),
-        (residual**2).sum(axis=2),
+        values_of(problem, coefficients, ReferenceEngine()),
         rtol=1e-4,
         atol=1e-5,
         err_msg=f"member values of {storage} rows",
@@ -274,13 +270,6 @@ def check_batch_equals_singles(engine: Engine, solver: str = "adam") -> None:
 
 
 def _single(batch: ModelBatch, member: int) -> ModelBatch:
-    one = slice(member, member + 1)
-    return replace(
-        batch,
-        class_weight=batch.class_weight[one],
-        noise=batch.noise[one],
-        seed=batch.seed[one],
-        sample_weight=None if batch.sample_weight is None else batch.sample_weight[one],
-        columns=None if batch.columns is None else batch.columns[one],
-        start=None if batch.start is None else batch.start[one],
-    )
+    own = ("class_weight", "noise", "seed", "sample_weight", "columns", "start")
+    parts: dict[str, Any] = {name: getattr(batch, name) for name in own if getattr(batch, name) is not None}
+    return replace(batch, **{name: part[member : member + 1] for name, part in parts.items()})

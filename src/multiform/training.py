@@ -29,17 +29,9 @@ class Member:
 
     Parameters
     ----------
-    seed : int
-    noise : float
-        Standard deviation of the input noise, in scaled units.
-    class_weight : array of shape (m,)
-        The weight of each class's part of the loss.
-    sample_weight : array of shape (n,) or None
-        0 leaves a sample out, so a fold is a mask of zeros.
-    columns : array of int32 or None
-        The columns that it reads, ascending; None: all.
-    start : array of float32, shape (m, q, p + 1), or None
-        Coefficients to start from; None: drawn from the seed.
+    seed, noise, class_weight, sample_weight, columns, start
+        What a `ModelBatch` has for each of its members, for this one: class_weight of shape (m,), sample_weight of
+        shape (n,). None means all samples alike, all columns, and a start that is drawn from the seed.
     """
 
     seed: int
@@ -121,13 +113,10 @@ class Trainer:
         Parameters
         ----------
         members : sequence of Member
-        solver : AdamSolver or CpmSolver
         n_components : int
             q, the rows of every A_k.
-        moments : sequence of Moments or None
-            Of an earlier call with Adam, to go on from.
-        after_pass : callable or None
-            Called after each pass; returning True ends the training.
+        solver, moments, after_pass
+            As in `multiform.engines.solve`; `after_pass` is called with what has come out so far.
         """
         columns = [member.columns for member in members]
         starts = [member.start for member in members]
@@ -147,14 +136,10 @@ class Trainer:
         watch = None if after_pass is None else lambda state: after_pass(Trained(self, members, state))
         return Trained(self, members, solve(problem, batch, solver, engine, moments=moments, after_pass=watch))
 
-    def values(self, separators: Separators, samples: Any = None) -> Array:
-        """f of the training rows, or of some of them, as `Separators.values` gives it."""
-        rows = self.rows if samples is None else self.rows.part(samples)
-        return separators.values_of_rows(rows, self._engine_for(0.0))
-
-    def values_of(self, separators: Separators, X: Any) -> Array:
-        """f of other rows, in the user's units."""
-        return separators.values(X, self._engine_for(0.0))
+    @property
+    def engine(self) -> Engine:
+        """What trained the last members, or will; `Separators.values` asks for one."""
+        return self._engine_for(0.0)
 
     def _engine_for(self, work: float) -> Engine:
         undecided = self._device == "auto" and isinstance(self._engine, CpuEngine)
@@ -185,10 +170,10 @@ class Trained:
         if len(members) == 1:
             return self.separators(members[0])
         n = len(self._trainer.target)
-        samples = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
+        some = self._trainer.rows.part(np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL)))
         scaled = []
         for member in members:
-            f = self._trainer.values(self.separators(member), samples)
+            f = self.separators(member).values(some, self._trainer.engine)
             level = np.exp(np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64))
             scaled.append(self.coefficients[member] / np.float32(np.sqrt(level * len(members))))
         return self._separators(np.concatenate(scaled, axis=1), members[0])

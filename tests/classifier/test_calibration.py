@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from multiform import QMSClassifier
-from multiform.calibration import fit_temperature, log_scores, probabilities
+from multiform.prediction import fit_temperature, log_scores, probabilities
 
 
 def overlapping(n, seed=0):

@@ -13,8 +13,9 @@ import weakref
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse
 
-from multiform.engines.cuda.sources import argument_layout, source_text
+from multiform.engines.cuda.device import argument_layout, source_text
 
 COMPILER = os.environ.get("CXX") or shutil.which("g++")
 EXTRA = os.environ.get("MULTIFORM_EMULATOR_FLAGS", "").split()  # e.g. -fsanitize=address: see docs/gpu.md
@@ -85,7 +86,7 @@ class EmulatedStaging:
     def put(self, fill):
         self._turn += 1
         fill(self.arrays[self._turn % 2])
-        return self._turn % 2
+        return self.arrays[self._turn % 2]
 
 
 class EmulatedDevice:
@@ -122,11 +123,8 @@ class EmulatedDevice:
 
     def padded(self, X, pitch):
         rows = self.zeros((X.shape[0], pitch), X.dtype)
-        rows[:, : X.shape[1]] = X
+        rows[:, : X.shape[1]] = X.toarray() if scipy.sparse.issparse(X) else X
         return rows
-
-    def write(self, array, rows):
-        array.reshape(-1)[: rows.size] = rows.reshape(-1)
 
     def staging(self, shape, dtype):
         return EmulatedStaging(self, shape, dtype)

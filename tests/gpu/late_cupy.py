@@ -7,7 +7,7 @@ import weakref
 
 import numpy as np
 
-from multiform.engines.cuda.sources import source_text
+from multiform.engines.cuda.device import source_text
 from tests.gpu.emulated import library, run_kernel
 from tests.gpu.nvrtc import STRUCTURES
 

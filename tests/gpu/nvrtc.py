@@ -9,7 +9,7 @@ import itertools
 import re
 from importlib import metadata
 
-from multiform.engines.cuda.sources import source_text
+from multiform.engines.cuda.device import source_text
 
 # The compilers of CUDA 12 and 13 are packages of their own; whichever is installed is used.
 PACKAGES = {"nvidia-cuda-nvrtc-cu12": "libnvrtc.so.12", "nvidia-cuda-nvrtc": "libnvrtc.so.13"}

@@ -14,7 +14,7 @@ from multiform.engines import EVALUATION_GAINS_FROM, TRAINING_GAINS_FROM, engine
 from multiform.engines.cuda import CudaEngine
 from multiform.engines.cuda import device as cuda_device
 from multiform.engines.cuda.cpm import REGISTERS_OF_THREAD
-from multiform.engines.cuda.sources import argument_layout, source_number
+from multiform.engines.cuda.device import argument_layout, source_number
 from multiform.testing import SOLVERS, sample_batch, sample_problem
 from tests.gpu import nvrtc
 from tests.gpu.emulated import EmulatedDevice

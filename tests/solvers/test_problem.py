@@ -37,7 +37,8 @@ def test_user_units_and_back():
 
 def test_user_units_of_some_columns():
     weights = np.ones((2, 1, 3), np.float32)
-    components, _ = Scaling(np.zeros(4), np.full(4, 2.0)).in_user_units(weights, np.array([1, 3], np.int32))
+    scaling, columns = Scaling(np.zeros(4), np.full(4, 2.0)), np.array([1, 3], np.int32)
+    components, _ = Separators(weights, scaling, 2, columns=columns).in_user_units()
     np.testing.assert_array_equal(components, np.tile([0, 0.5, 0, 0.5], (2, 1, 1)))
 
 

@@ -38,17 +38,18 @@ def members(n, **changes):
 @pytest.mark.parametrize("solver", [AdamSolver(3, 32), CpmSolver(2).literal()], ids=["adam", "cpm"])
 def test_values_of_the_training_rows_are_those_of_the_users_rows(trainer, blobs, solver):
     separators = trainer.train(members(1), solver, 2).separators()
-    inside, outside = trainer.values(separators), trainer.values_of(separators, blobs[0])
+    inside, outside = (separators.values(rows, trainer.engine) for rows in (trainer.rows, blobs[0]))
     np.testing.assert_allclose(inside, outside, rtol=1e-3)
-    np.testing.assert_array_equal(trainer.values(separators, [3, 5]), inside[[3, 5]])
+    np.testing.assert_array_equal(separators.values(trainer.rows.part([3, 5]), trainer.engine), inside[[3, 5]])
 
 
 def test_a_merged_model_is_the_mean_of_its_members_at_their_levels(trainer):
     """f = mean of f_member / level, the level the geometric mean of the member's values."""
     trained = trainer.train(members(3), AdamSolver(3, 32), 2)
-    parts = [trainer.values(trained.separators(member)).astype(np.float64) for member in range(3)]
+    values = [trained.separators(member).values(trainer.rows, trainer.engine) for member in range(3)]
+    parts = [f.astype(np.float64) for f in values]
     mean = np.mean([f / np.exp(np.log(f).mean()) for f in parts], axis=0)
-    np.testing.assert_allclose(trainer.values(trained.merged(range(3))), mean, rtol=1e-3)
+    np.testing.assert_allclose(trained.merged(range(3)).values(trainer.rows, trainer.engine), mean, rtol=1e-3)
     assert trained.merged([1]).coefficients is trained.coefficients[1]
 
 

@@ -21,10 +21,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from multiform._typing import Array, Doubles, Floats, Ints
-from multiform.calibration import fit_temperature, log_scores
 from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
 from multiform.loyalty import Alterations, answers_of, loyalty_levels
+from multiform.prediction import fit_temperature, log_scores
 from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver
 from multiform.training import Member, Trainer

@@ -82,7 +82,13 @@ def column_moments(X: Any, n_threads: int) -> tuple[Doubles, Doubles, Doubles, D
 
 
 class _CpuState:
-    """What the states of both solvers share: coefficients are NumPy arrays that the core moves in place."""
+    """What the states of both solvers share: coefficients are NumPy arrays that the core moves in place.
+
+    `_loop` names the core's loop over the members, `_counted` what it counts of each.
+    """
+
+    _loop: str
+    _counted: tuple[str, ...]
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch) -> None:
         self._n_threads = engine.n_threads
@@ -104,14 +110,21 @@ class _CpuState:
     def losses(self) -> list[list[float]]:
         return [list(member.losses) for member in self._members]
 
-    def _sum(self, *names: str) -> dict[str, int]:
-        return {name: int(sum(getattr(member, name) for member in self._members)) for name in names}
+    @property
+    def counts(self) -> dict[str, int]:
+        return {name: int(sum(getattr(member, name) for member in self._members)) for name in self._counted}
+
+    def advance(self, until: int, seconds: float) -> None:
+        with single_threaded_blas():
+            getattr(_core, self._loop)(self._members, self._n_threads, until, seconds)
 
     def release(self) -> None:
         """Nothing is held of a device."""
 
 
 class _AdamState(_CpuState):
+    _loop, _counted = "train_adam", ("visits",)
+
     def __init__(
         self,
         engine: CpuEngine,
@@ -145,16 +158,9 @@ class _AdamState(_CpuState):
             for (first, second), member in zip(self._moments, self._members, strict=True)
         ]
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return self._sum("visits")
-
-    def advance(self, until: int, seconds: float) -> None:
-        with single_threaded_blas():
-            _core.train_adam(self._members, self._n_threads, until, seconds)
-
 
 class _CpmState(_CpuState):
+    _loop, _counted = "sweep_cpm", ("tried", "accepted", "looked")
     moments = None
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch, solver: CpmSolver) -> None:
@@ -169,11 +175,3 @@ class _CpmState(_CpuState):
             made = _core.cpm_member(self._problem, start, steps, *arrays, **numbers, **settings)
             self.coefficients.append(start)
             self._members.append(made)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return self._sum("tried", "accepted", "looked")
-
-    def advance(self, until: int, seconds: float) -> None:
-        with single_threaded_blas():
-            _core.sweep_cpm(self._members, self._n_threads, until, seconds)

@@ -69,10 +69,13 @@ class ReferenceEngine:
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
     ) -> TrainingState:
+        members: list[_AdamMember] | list[_CpmMember]
         if isinstance(solver, AdamSolver):
-            return _ReferenceAdam(solver, problem, batch, moments)
-        assert isinstance(solver, CpmSolver)
-        return _ReferenceCpm(solver, problem, batch)
+            given: Sequence[Moments | None] = moments or [None] * len(batch)
+            members = [_AdamMember(problem, batch, number, solver, given[number]) for number in range(len(batch))]
+        else:
+            members = [_CpmMember(problem, batch, number, solver) for number in range(len(batch))]
+        return _ReferenceState(members)
 
     def values(self, rows: Rows, separators: Separators) -> Floats:
         """||A_k x - b_k||^2, row by row of the formula."""
@@ -88,26 +91,58 @@ class ReferenceEngine:
         """Nothing is kept."""
 
 
-class _ReferenceMember:
+class _ReferenceState:
+    """Members that advance one after the other."""
+
+    def __init__(self, members: list[_AdamMember] | list[_CpmMember]) -> None:
+        self._members = members
+        self.coefficients: list[Floats] = [member.coefficients for member in members]
+
+    @property
+    def passes(self) -> int:
+        return min(len(member.losses) for member in self._members)
+
+    @property
+    def losses(self) -> list[list[float]]:
+        return [list(member.losses) for member in self._members]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {name: sum(member.counts[name] for member in self._members) for name in self._members[0].counts}
+
+    @property
+    def moments(self) -> list[Moments] | None:
+        found = [member.moments() for member in self._members if isinstance(member, _AdamMember)]
+        return found or None
+
+    def advance(self, until: int, seconds: float) -> None:
+        for member in self._members:
+            while len(member.losses) < until:
+                member.make_pass()
+
+    def release(self) -> None:
+        """Nothing is held of a device."""
+
+
+class _Member:
     """What both twins know of one member."""
 
-    def __init__(self, problem: TrainingProblem, batch: ModelBatch, member: int) -> None:
+    def __init__(self, problem: TrainingProblem, batch: ModelBatch, number: int) -> None:
         self.n_classes, self.alpha = problem.n_classes, float(batch.alpha)
-        self.coefficients = batch.initial_coefficients(problem, member)
-        self.noise = float(np.float32(batch.noise[member])) ** 2
-        self.random = SplitMix(int(batch.seed[member]))
-        columns = batch.member_columns(member)
+        self.coefficients = batch.initial_coefficients(problem, number)
+        self.noise = float(np.float32(batch.noise[number])) ** 2
+        self.random = SplitMix(int(batch.seed[number]))
+        columns = batch.member_columns(number)
         rows = problem.rows.scaled(slice(None)).astype(np.float64)
         self.rows = rows if columns is None else rows[:, columns]
         self.target = problem.target
-        weight = batch.member_weight(member)
-        self.weight = batch.class_weight[member][problem.target].astype(np.float64)
+        weight = batch.member_weight(number)
+        self.weight = batch.class_weight[number][problem.target].astype(np.float64)
         if weight is not None:
             self.weight = self.weight * weight
         self.eligible = np.flatnonzero(self.weight > 0)
         self.active = np.ones(len(self.target), dtype=bool)
-        self.losses: list[float] = []
-        self.passes = 0
+        self.losses: list[float] = []  # of each pass
 
     def values(self, samples: Indices) -> tuple[Doubles, Doubles]:
         """Residuals (n, m, q) and f with the noise energy sigma^2 ||A_k||^2 (n, m)."""
@@ -115,164 +150,118 @@ class _ReferenceMember:
         residual = np.einsum("kqp,np->nkq", A, self.rows[samples]) - b
         return residual, np.maximum((residual**2).sum(axis=2) + self.noise * (A**2).sum(axis=(1, 2)), 1e-30)
 
-    def order(self, revisit: float, shuffle: bool) -> Indices:
-        chosen = [int(i) for i in self.eligible if self.active[i] or revisit >= 1 or self.random.uniform() < revisit]
-        if shuffle:
-            self.random.shuffle(chosen)
-        return np.array(chosen, dtype=np.intp)
 
-
-class _ReferenceState:
-    """What both twins' states share."""
-
-    def __init__(self, problem: TrainingProblem, batch: ModelBatch) -> None:
-        self._members = [_ReferenceMember(problem, batch, member) for member in range(len(batch))]
-        self.coefficients: list[Floats] = [member.coefficients for member in self._members]
-
-    @property
-    def passes(self) -> int:
-        return min(member.passes for member in self._members)
-
-    @property
-    def losses(self) -> list[list[float]]:
-        return [list(member.losses) for member in self._members]
-
-    def advance(self, until: int, seconds: float) -> None:
-        for index, member in enumerate(self._members):
-            while member.passes < until:
-                self._one_pass(index, member)
-                member.passes += 1
-
-    def _one_pass(self, index: int, member: _ReferenceMember) -> None:
-        raise AssertionError("a subclass makes the passes")
-
-    def release(self) -> None:
-        """Nothing is held of a device."""
-
-
-class _ReferenceAdam(_ReferenceState):
+class _AdamMember(_Member):
     """Twin of the compiled Adam."""
 
     def __init__(
-        self,
-        solver: AdamSolver,
-        problem: TrainingProblem,
-        batch: ModelBatch,
-        moments: Sequence[Moments] | None = None,
+        self, problem: TrainingProblem, batch: ModelBatch, number: int, solver: AdamSolver, moments: Moments | None
     ) -> None:
-        super().__init__(problem, batch)
-        self._solver, self._visits = solver, 0
-        self._moments = [(np.zeros(m.coefficients.shape), np.zeros(m.coefficients.shape)) for m in self._members]
-        self._steps = [0] * len(batch)
-        if moments is not None:
-            self._moments = [(first.astype(np.float64), second.astype(np.float64)) for first, second, _ in moments]
-            self._steps = [steps for _, _, steps in moments]
+        super().__init__(problem, batch, number)
+        shape = self.coefficients.shape
+        first, second, self._steps = moments or (np.zeros(shape), np.zeros(shape), 0)
+        self._solver, self._first, self._second = solver, first.astype(np.float64), second.astype(np.float64)
+        self.counts = {"visits": 0}
 
-    @property
-    def moments(self) -> list[Moments]:
-        return [
-            (first.astype(np.float32), second.astype(np.float32), steps)
-            for (first, second), steps in zip(self._moments, self._steps, strict=True)
-        ]
+    def moments(self) -> Moments:
+        return self._first.astype(np.float32), self._second.astype(np.float32), self._steps
 
-    @property
-    def counts(self) -> dict[str, int]:
-        return {"visits": self._visits}
-
-    def _one_pass(self, index: int, member: _ReferenceMember) -> None:
+    def make_pass(self) -> None:
         solver = self._solver
-        order = [int(i) for i in member.eligible if member.active[i] or member.random.uniform() < solver.revisit]
-        member.random.shuffle(order)
+        order = [int(i) for i in self.eligible if self.active[i] or self.random.uniform() < solver.revisit]
+        self.random.shuffle(order)
         n_batches = -(-len(order) // solver.batch_size)
         loss = total = 0.0
         for batch in range(n_batches):
             samples = np.array(order[batch * len(order) // n_batches : (batch + 1) * len(order) // n_batches])
-            loss += self._step(index, member, samples, (member.passes + batch / n_batches) / solver.n_passes)
-            total += float(member.weight[samples].sum())
-        member.losses.append(loss / total if total > 0 else 0.0)
-        self._visits += len(order)
+            loss += self._step(samples, (len(self.losses) + batch / n_batches) / solver.n_passes)
+            total += float(self.weight[samples].sum())
+        self.losses.append(loss / total if total > 0 else 0.0)
+        self.counts["visits"] += len(order)
 
-    def _step(self, index: int, member: _ReferenceMember, samples: Indices, progress: float) -> float:
+    def _step(self, samples: Indices, progress: float) -> float:
         solver = self._solver
-        residual, f = member.values(samples)
-        loss, slope = ratio_loss(f, member.target[samples], member.weight[samples], member.alpha)
-        member.active[samples] = (slope != 0).any(axis=1)
+        residual, f = self.values(samples)
+        loss, slope = ratio_loss(f, self.target[samples], self.weight[samples], self.alpha)
+        self.active[samples] = (slope != 0).any(axis=1)
         slope /= len(samples)
         # d f_k / d A_k = 2 R_k x^T + 2 sigma^2 A_k,  d f_k / d b_k = -2 R_k
-        inner = 2 * np.einsum("nk,nkq,np->kqp", slope, residual, member.rows[samples])
-        inner += 2 * member.noise * slope.sum(axis=0)[:, None, None] * member.coefficients[:, :, :-1]
+        inner = 2 * np.einsum("nk,nkq,np->kqp", slope, residual, self.rows[samples])
+        inner += 2 * self.noise * slope.sum(axis=0)[:, None, None] * self.coefficients[:, :, :-1]
         offset = -2 * np.einsum("nk,nkq->kq", slope, residual)
         gradient = np.concatenate([inner, offset[:, :, None]], axis=2)
-        first, second = self._moments[index]
-        self._steps[index] += 1
-        t = self._steps[index]
+        self._steps += 1
         fade = solver.final_rate + (1 - solver.final_rate) * 0.5 * (1 + np.cos(np.pi * min(1.0, progress)))
-        correction = np.sqrt(1 - solver.beta2**t) / (1 - solver.beta1**t)
-        first += (1 - solver.beta1) * (gradient - first)
-        second += (1 - solver.beta2) * (gradient**2 - second)
+        correction = np.sqrt(1 - solver.beta2**self._steps) / (1 - solver.beta1**self._steps)
+        self._first += (1 - solver.beta1) * (gradient - self._first)
+        self._second += (1 - solver.beta2) * (gradient**2 - self._second)
         rate = solver.rate(gradient.shape[2] - 1) * fade * correction
-        member.coefficients -= (rate * first / (np.sqrt(second) + solver.epsilon)).astype(np.float32)
+        self.coefficients -= (rate * self._first / (np.sqrt(self._second) + solver.epsilon)).astype(np.float32)
         return loss
 
 
-class _ReferenceCpm(_ReferenceState):
+class _CpmMember(_Member):
     """The coordinate perturbation method, stated literally; with the departures that the settings name.
 
     For each coordinate, at most two points are tried, one each way; the change of the loss is summed over samples from
     the coordinate's own effect on f_k, and the loss in full is never evaluated.
     """
 
-    moments = None
-
-    def __init__(self, solver: CpmSolver, problem: TrainingProblem, batch: ModelBatch) -> None:
-        super().__init__(problem, batch)
-        self._solver = solver
-        self._steps = [solver.initial_steps(member.coefficients) for member in self._members]
+    def __init__(self, problem: TrainingProblem, batch: ModelBatch, number: int, solver: CpmSolver) -> None:
+        super().__init__(problem, batch, number)
+        self._solver, self._steps = solver, solver.initial_steps(self.coefficients)
         self.counts = {"tried": 0, "accepted": 0, "looked": 0}
 
-    def _begin(self, member: _ReferenceMember) -> tuple[Indices, Doubles]:
+    def _order(self) -> Indices:
+        revisit = self._solver.revisit
+        chosen = [int(i) for i in self.eligible if self.active[i] or revisit >= 1 or self.random.uniform() < revisit]
+        if self._solver.max_entries > 0:
+            self.random.shuffle(chosen)
+        return np.array(chosen, dtype=np.intp)
+
+    def _begin(self) -> tuple[Indices, Doubles]:
         """The samples of this sweep and their f, infinite where a pair sits it out."""
-        solver, m = self._solver, member.n_classes
-        order = member.order(solver.revisit, shuffle=solver.max_entries > 0)
-        _, f = member.values(order)
+        solver, m = self._solver, self.n_classes
+        order = self._order()
+        _, f = self.values(order)
         kept, kept_f = [], []
         entries, loss, weight = 0, 0.0, 0.0
-        most = solver.max_entries * m * min(member.passes + 1, solver.ramp) // solver.ramp
+        most = solver.max_entries * m * min(len(self.losses) + 1, solver.ramp) // solver.ramp
         for i, values in zip(order, f, strict=True):
             if solver.max_entries > 0 and entries >= most:
                 break
-            y = member.target[i]
+            y = self.target[i]
             ratio = values[y] / values
             rivals = np.arange(m) != y
-            loss += member.weight[i] * float(np.maximum(member.alpha, ratio[rivals]).sum())
-            weight += float(member.weight[i])
-            pairs = rivals & ((ratio > solver.slack * member.alpha) | (solver.slack <= 0))
-            member.active[i] = pairs.any()
+            loss += self.weight[i] * float(np.maximum(self.alpha, ratio[rivals]).sum())
+            weight += float(self.weight[i])
+            pairs = rivals & ((ratio > solver.slack * self.alpha) | (solver.slack <= 0))
+            self.active[i] = pairs.any()
             if not pairs.any():
                 continue
             kept.append(i)
             kept_f.append(np.where(pairs | ~rivals, values, np.inf))
             entries += int(pairs.sum()) + 1
-        member.losses.append(loss / weight if weight > 0 else 0.0)
+        self.losses.append(loss / weight if weight > 0 else 0.0)
         return np.array(kept, dtype=np.intp), np.array(kept_f).reshape(len(kept), m)
 
-    def _one_pass(self, index: int, member: _ReferenceMember) -> None:
-        samples, f = self._begin(member)
-        m, q = member.n_classes, member.coefficients.shape[1]
+    def make_pass(self) -> None:
+        samples, f = self._begin()
+        m, q = self.n_classes, self.coefficients.shape[1]
         if self._solver.synchronous:
             for r in range(q):
-                f = np.stack([self._move_row(index, member, samples, f, k, r) for k in range(m)], axis=1)
+                f = np.stack([self._move_row(samples, f, k, r) for k in range(m)], axis=1)
         else:
             for k in range(m):
                 for r in range(q):
-                    f[:, k] = self._move_row(index, member, samples, f, k, r)
+                    f[:, k] = self._move_row(samples, f, k, r)
 
-    def _move_row(self, index: int, member: _ReferenceMember, samples: Indices, f: Doubles, k: int, r: int) -> Doubles:
+    def _move_row(self, samples: Indices, f: Doubles, k: int, r: int) -> Doubles:
         """Every coordinate of A_k[r, :] and b_k[r] in turn; returns the new f_k."""
-        solver, alpha = self._solver, member.alpha
-        coefficients, steps = member.coefficients[k, r], self._steps[index][k, r]
-        x = np.hstack([member.rows[samples], -np.ones((len(samples), 1))])
-        y, w = member.target[samples], member.weight[samples]
+        solver, alpha = self._solver, self.alpha
+        coefficients, steps = self.coefficients[k, r], self._steps[k, r]
+        x = np.hstack([self.rows[samples], -np.ones((len(samples), 1))])
+        y, w = self.target[samples], self.weight[samples]
         present = np.isfinite(f[:, k])
         own, other = y == k, (y != k) & present
         if not (own | other).any():  # nobody to judge a move
@@ -306,7 +295,7 @@ class _ReferenceCpm(_ReferenceState):
             step = float(steps[c])
             for d in (step, -step):
                 # f_k after the move: 2 d x R + d^2 x^2 more, and the noise energy
-                energy = 0.0 if c == len(coefficients) - 1 else member.noise * (2 * d * float(coefficients[c]) + d * d)
+                energy = 0.0 if c == len(coefficients) - 1 else self.noise * (2 * d * float(coefficients[c]) + d * d)
                 new = value + 2 * d * x[:, c] * residual + d * d * x[:, c] ** 2
                 new = np.where(present, np.maximum(new + (0.0 if solver.frozen_own else energy), 1e-30), value)
                 change = loss_change(new) + (noise_slope * energy if solver.frozen_own else 0.0)
@@ -323,5 +312,5 @@ class _ReferenceCpm(_ReferenceState):
                 steps[c] = np.copysign(max(abs(step) * solver.shrink, limits["smallest"]), step)
         if solver.frozen_own:
             energy_after = float((coefficients[:-1].astype(np.float64) ** 2).sum())
-            value = value + member.noise * (energy_after - energy_before)
+            value = value + self.noise * (energy_after - energy_before)
         return np.where(present, np.maximum(value, 1e-30), np.inf)

@@ -16,7 +16,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, column_or_1d
 
 from multiform._typing import Array, Doubles, Indices
-from multiform.calibration import fit_temperature
 from multiform.classifier import QMSClassifier
 from multiform.fitting import all_or_nothing, drawn_seed
 from multiform.inputs import check_input, check_training_data, content_folds
@@ -25,6 +24,7 @@ from multiform.loyalty._committee import Committee, Verdict
 from multiform.loyalty._score import ChanceOfBeingRight
 from multiform.loyalty._training import quadratic_committees, refuse_weightless, weighted_committees
 from multiform.metrics import LoyaltyTable, loyalty_table
+from multiform.prediction import fit_temperature
 from multiform.state import (
     FEATURES,
     fitted_state,

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Indices
-from multiform.calibration import log_scores
 from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
 from multiform.loyalty._alterations import Alterations, loyalty_levels
-from multiform.prediction import separators_of
+from multiform.prediction import log_scores, separators_of
 from multiform.separators import Separators
 
 LEAST_CHANCE = 1e-6  # a classifier that rules a class out has seen too little to be that sure

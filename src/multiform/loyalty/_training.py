@@ -22,8 +22,7 @@ from sklearn.utils.validation import has_fit_parameter
 from multiform._typing import Array, Floats, Indices
 from multiform.classifier import QMSClassifier, fitted_classifier
 from multiform.defaults import components_for, solver_for
-from multiform.fitting import drawn_seed
-from multiform.holdout import masked_weights
+from multiform.fitting import drawn_seed, masked_weights
 from multiform.inputs import class_weights_of, of_mean_one
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
@@ -95,7 +94,7 @@ def _visited(
     """The weight of each sample for each altered model, 0 for those that it need not visit."""
     target = trainer.target
     n = len(target)
-    f = trainer.values(nominal)
+    f = nominal.values(trainer.rows, trainer.engine)
     own = f[np.arange(n), target]
     # near[x, j]: the pair of x's class with j matters; no class is near itself
     near = own[:, None] > NEAR * trainer.alpha * f

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform.engines.cuda.device import Program, Staging
-from multiform.engines.cuda.sources import source_number
+from multiform.engines.cuda.device import Program, source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import FORWARD_THREADS, forward_shared
@@ -75,7 +74,6 @@ class _AdamState(DeviceState):
 
     @property
     def moments(self) -> list[Moments]:
-        """Of every member, to go on from."""
         first, second = (
             self._members.unstacked(self._device.download(self._fields[name])) for name in ("first", "second")
         )
@@ -124,12 +122,10 @@ class CudaAdamState(_AdamState):
         self._arguments = program.arguments(self._fields, streamed=0)
         program("adam_norms", self._arguments, grid=(1, m, B), threads=256, shared=32 * 8)
         self._steps: Callable[[], None] | None = None
-        self._staging: Staging | None = None
         self._visits = 0
 
     @property
     def counts(self) -> dict[str, int]:
-        """Samples visited so far, over all members."""
         return {"visits": self._visits}
 
     def _steps_made(self) -> Any:
@@ -171,22 +167,13 @@ class CudaAdamState(_AdamState):
 
     def _streamed_steps(self, visited: Any, n_batches: Any) -> None:
         """The rows of the next graph's batches are gathered on the host while the device works on the last ones."""
-        device, rows, B = self._device, self._rows, self._members.n_members
         capacity = self._capacity * STEPS_OF_GRAPH
-        if self._staging is None:
-            self._staging = device.staging((B, capacity, rows.pitch), rows.host.dtype)
-        staging = self._staging
-        arguments = [self._program.arguments(self._fields, rows=buffer, streamed=capacity) for buffer in staging.arrays]
-        order = device.download(self._fields["order"])
+        order = self._device.download(self._fields["order"])
         for first in range(0, int(n_batches.max()), STEPS_OF_GRAPH):
             batches = np.minimum(np.array([[first], [first + STEPS_OF_GRAPH]]), n_batches)
             begin, end = batches * visited // np.maximum(n_batches, 1)
-
-            def fill(host: Any, begin: Any = begin, end: Any = end) -> None:
-                for member in range(B):
-                    rows.gather(order[member, begin[member] : end[member]], host[member])
-
-            self._launch_steps(arguments[staging.put(fill)])
+            rows = self._gathered(order, begin, end, capacity)
+            self._launch_steps(self._program.arguments(self._fields, rows=rows, streamed=capacity))
 
 
 def _shared_bytes(solver: AdamSolver, n: int, m: int, q: int, n_features: int) -> int:
@@ -226,14 +213,12 @@ class CudaSmallAdamState(_AdamState):
 
     @property
     def losses(self) -> list[list[float]]:
-        """Mean loss of each pass, per member."""
         sums = self._device.download(self._fields["sums"])[:, : self.passes]
         means = sums[:, :, 0] / np.where(sums[:, :, 1] > 0, sums[:, :, 1], 1)
         return [list(map(float, member)) for member in means]
 
     @property
     def counts(self) -> dict[str, int]:
-        """Samples visited so far, over all members."""
         return {"visits": int(self._device.download(self._fields["visits"]).sum())}
 
     def _make_passes(self, until: int) -> None:

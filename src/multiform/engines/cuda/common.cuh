@@ -285,7 +285,7 @@ struct alignas(16) Four {
 };
 
 // What the kernels of values, Adam and CPM are given. Python fills these structures by the names of their fields
-// (sources.py), those of the base first; a base has no hole at its end: its floats come in pairs.
+// (device.py), those of the base first; a base has no hole at its end: its floats come in pairs.
 
 // R = A_k x - b_k: X, and the separators of all members.
 struct Product {

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from multiform._typing import Array, Floats, Ints
-from multiform.engines.cuda.device import Device, Program, Staging
-from multiform.engines.cuda.sources import source_number
+from multiform._typing import Array, Ints
+from multiform.engines.cuda.device import Device, Program, source_number
 from multiform.engines.cuda.states import DeviceState
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.engines.cuda.values import launch_squares, launch_values
@@ -103,7 +102,7 @@ class CudaCpmState(DeviceState):
         self._fields |= asdict(solver) | solver.limits(1)
         self._fields |= {
             "weights": device.upload(weights),
-            "steps": device.upload(self._first_steps(weights)),
+            "steps": device.upload(members.stacked([solver.initial_steps(one) for one in members.unstacked(weights)])),
             "threshold": solver.slack * batch.alpha,
             # the samples of a sweep
             "drawn": device.zeros((B,), np.uint64),
@@ -132,7 +131,6 @@ class CudaCpmState(DeviceState):
             "tried": device.zeros((B * m,), np.int64),
             "accepted": device.zeros((B * m,), np.int64),
         }
-        self._stagings: dict[int, Staging] = {}
 
     def _needed_bytes(self) -> int:
         rows, members, capacity, look = self._rows, self._members, self._capacity, self._look
@@ -148,17 +146,8 @@ class CudaCpmState(DeviceState):
             + staged
         )
 
-    def _first_steps(self, weights: Floats) -> Floats:
-        """`CpmSolver.initial_steps` of every member: in proportion to the initial size of A; those of b are larger."""
-        features = np.array(self._members.features)[:, None, None, None]
-        steps = np.empty_like(weights)
-        steps[:] = self._solver.step / np.sqrt(features)
-        steps[..., self._members.n_features] = self._solver.step
-        return steps
-
     @property
     def counts(self) -> dict[str, int]:
-        """Points tried and moves made so far, over all members."""
         return {name: int(self._device.download(self._fields[name]).sum()) for name in ("tried", "accepted")}
 
     def _make_passes(self, until: int) -> None:
@@ -194,7 +183,8 @@ class CudaCpmState(DeviceState):
         order = device.download(self._fields["order"]) if self._rows.streamed else None
         for first in range(0, int(ordered.max()), self._look):
             left = np.clip(ordered - first, 0, self._look)
-            self._evaluate("order", "ordered", first, left, self._look, self._gathered(order, first, left, self._look))
+            ready = None if order is None else self._gathered(order, first, first + left, self._look)
+            self._evaluate("order", "ordered", first, left, self._look, ready)
             sets("cpm_select", self._set_arguments(first=first), grid=(B, 1, 1), threads=threads, shared=32 * 12)
             if self._solver.max_entries > 0 and (device.download(self._fields["entries"]) >= self._most()).all():
                 break
@@ -221,29 +211,15 @@ class CudaCpmState(DeviceState):
         if residual is None:
             launch_values(program, arguments, most, members.n_classes, members.n_members)
 
-    def _gathered(self, order: Ints | None, first: int, left: Array, n: int) -> Any | None:
-        """Rows of a streamed X, each member's own: shape (B, n, pitch); None where X is all there."""
-        if order is None:
-            return None
-        rows, B = self._rows, self._members.n_members
-        if n not in self._stagings:
-            self._stagings[n] = self._device.staging((B, n, rows.pitch), rows.host.dtype)
-        staging = self._stagings[n]
-
-        def fill(host: Any) -> None:
-            for member in range(B):
-                rows.gather(order[member, first : first + left[member]], host[member])
-
-        return staging.arrays[staging.put(fill)]
-
     # ----------------------------------------------------------------------------------------------- the moves
 
     def _move_rows(self, n_set: Array) -> None:
         device, members, rows = self._device, self._members, self._rows
         B, m = members.n_members, members.n_classes
         n_kept = device.download(self._fields["n_kept"]).astype(np.int64)
-        kept = device.download(self._fields["kept"]) if rows.streamed else None
-        ready = self._gathered(kept, 0, n_kept, self._capacity)
+        ready = None
+        if rows.streamed:
+            ready = self._gathered(device.download(self._fields["kept"]), 0, n_kept, self._capacity)
         self._evaluate("kept", "n_kept", 0, n_kept, self._capacity, ready, self._fields["residual"])
         lanes = -(-n_set.reshape(-1) // 16) * 16
         lane_start = np.concatenate([[0], np.cumsum(lanes)])

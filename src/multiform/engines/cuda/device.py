@@ -3,19 +3,67 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import resources
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from multiform._typing import Array
-from multiform.engines.cuda.sources import argument_layout, source_text
 
 Grid = tuple[int, int, int]
 
 PART_BYTES = 256 * 2**20  # of X, where it is brought to the device in parts
 MEMORY_SHARE = 0.9  # of what is free; the driver and the compiler's own modules want the rest
+
+_INCLUDE = re.compile(r'^#include "(\w+\.cuh)"$', re.MULTILINE)
+_FIELD = re.compile(r"^\s*(?:const )?(\w+)(\*?) (\w+);", re.MULTILINE)
+_TYPES = {"int64": np.int64, "float": np.float32}
+
+
+@functools.cache
+def source_text(name: str) -> str:
+    """One of our files, with what it includes put in place: one text, all of which a cache of compiled code sees."""
+    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: source_text(match[1]), text)
+
+
+def source_number(name: str, constant: str) -> int:
+    """A constant that launches and kernels must agree on, from where the source has it.
+
+    >>> source_number("common.cuh", "kRowsTile")
+    32
+    """
+    found = re.search(rf"^constexpr int {constant} = (\d+);", source_text(name), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{name} declares no constant {constant}.")
+    return int(found[1])
+
+
+@functools.cache
+def argument_layout(name: str, structure: str) -> Array:
+    """An empty argument: the structure as the source declares it, so that the two cannot differ.
+
+    >>> argument_layout("values.cu", "Values").dtype.names[:2]
+    ('rows', 'pitch')
+    """
+    dtype = np.dtype(_fields(source_text(name), name, structure), align=True)
+    return np.zeros(1, dtype=dtype)
+
+
+def _fields(text: str, name: str, structure: str) -> list[tuple[str, Any]]:
+    """Those of its base come first, as the compiler has them."""
+    found = re.search(rf"^struct {structure}(?: : (\w+))? {{(.*?)\n}};", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{name} declares no structure {structure}.")
+    base, body = found.groups()
+    inherited = [] if base is None else _fields(text, name, base)
+    return inherited + [
+        (field, np.uint64 if pointer else _TYPES[kind]) for kind, pointer, field in _FIELD.findall(body)
+    ]
 
 
 class Program:
@@ -100,17 +148,7 @@ def open_device(device: Any, **settings: Any) -> Device:
 class Device:
     """A GPU through CuPy, with a stream of its own: work of two threads does not mix.
 
-    Arrays on it are opaque; they are freed when nobody holds them.
-
-    Parameters
-    ----------
-    number : int
-    clusters : bool
-        Whether CPM may use thread-block clusters where the GPU has them.
-    precision : {"float32", "tf32"}
-        The accuracy of products.
-    memory : int or None
-        Bytes that CuPy may hold; None: all that is free.
+    Arrays on it are opaque; they are freed when nobody holds them. The settings are those of `CudaEngine`.
     """
 
     def __init__(
@@ -163,7 +201,7 @@ class Device:
             return host
 
     def padded(self, X: Any, pitch: int) -> Any:
-        """X, of the host or of the device, in rows of `pitch` values, zeros behind."""
+        """X, of the host or of the device, dense in rows of `pitch` values, zeros behind."""
         with self.cupy.cuda.Device(self._number):  # X of the device may still be in the making, on the caller's stream
             self.stream.wait_event(self.cupy.cuda.get_current_stream().record())
         n, p = X.shape
@@ -171,13 +209,10 @@ class Device:
         with self.current():
             rows = self.cupy.zeros((n, pitch), X.dtype)
             for start in range(0, n, per_part):  # a second copy of all of X might have no room
-                rows[start : start + per_part, :p] = self.cupy.asarray(X[start : start + per_part])
+                part = X[start : start + per_part]
+                part = part.toarray() if scipy.sparse.issparse(part) else part
+                rows[start : start + per_part, :p] = self.cupy.asarray(part)
             return rows
-
-    def write(self, array: Any, rows: Array) -> None:
-        """Copy into the front of an array."""
-        with self.current():
-            array.reshape(-1)[: rows.size].set(rows.reshape(-1))
 
     def staging(self, shape: tuple[int, ...], dtype: Any) -> Staging:
         return Staging(self, shape, np.dtype(dtype))
@@ -251,7 +286,7 @@ class Staging:
         self._copied: list[Any] = [None, None]
         self._marks: list[Any] = []
 
-    def put(self, fill: Callable[[Array], None]) -> int:
+    def put(self, fill: Callable[[Array], None]) -> Any:
         """Have the host memory of the next buffer filled and copied; work launched from now on finds it there."""
         turn = len(self._marks)
         at = turn % 2
@@ -266,7 +301,7 @@ class Staging:
             self.arrays[at].data.copy_from_host_async(self._host[at].ctypes.data, nbytes, self._copies)
             self._copied[at] = self._copies.record()
             self._device.stream.wait_event(self._copied[at])
-        return at
+        return self.arrays[at]
 
 
 @functools.lru_cache(maxsize=256)

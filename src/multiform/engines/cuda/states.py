@@ -8,13 +8,14 @@ from __future__ import annotations
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from multiform._typing import Floats
+from multiform._typing import Floats, Ints
+from multiform.engines.cuda.device import Staging
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.runtime import effective_threads
 from multiform.solvers import ModelBatch, TrainingProblem
@@ -50,12 +51,7 @@ class DeviceMembers:
         self.features = [p] * len(batch) if batch.columns is None else [len(selected) for selected in batch.columns]
         self.n_features = max(self.features)
         self.width = -(-(self.n_features + 1) // 32) * 32
-        columns = None
-        if batch.columns is not None:
-            columns = np.full((self.n_members, self.width), p + 1, dtype=np.int32)  # the column of zeros
-            for member, selected in enumerate(batch.columns):
-                columns[member, : len(selected)] = selected
-            columns[:, self.n_features] = p
+        columns = None if batch.columns is None else stacked_columns(batch.columns, self.n_features, self.width, p)
         # What every solver's structure holds.
         self.fields: dict[str, Any] = rows.fields() | {
             "columns": None if columns is None else device.upload(columns),
@@ -107,6 +103,15 @@ def stacked_weights(parts: list[Floats], n_features: int, width: int) -> Floats:
     return whole
 
 
+def stacked_columns(parts: Sequence[Ints], n_features: int, width: int, p: int) -> Ints:
+    """The columns of X that stacked weights read, (B, width): behind its p features stand one of -1 and one of 0."""
+    whole = np.full((len(parts), width), p + 1, dtype=np.int32)
+    for member, part in enumerate(parts):
+        whole[member, : len(part)] = part
+    whole[:, n_features] = p
+    return whole
+
+
 class DeviceState(ABC):
     """A batch on its way; see `TrainingState`. Weights stay on the device until asked for.
 
@@ -123,6 +128,7 @@ class DeviceState(ABC):
         self._fields: dict[str, Any] = self._members.fields | {"alpha": batch.alpha}
         self._losses: list[list[float]] = [[] for _ in range(len(batch))]
         self._read: tuple[int, list[Floats]] | None = None
+        self._stagings: dict[int, Staging] = {}
         self.passes = 0
 
     def _require_room(self, needed: int, remedy: str) -> None:
@@ -142,14 +148,12 @@ class DeviceState(ABC):
 
     @property
     def coefficients(self) -> list[Floats]:
-        """A_k and b_k side by side, for scaled rows, per member, as they are now."""
         if self._read is None or self._read[0] != self.passes:
             self._read = self.passes, self._members.unstacked(self._device.download(self._fields["weights"]))
         return self._read[1]
 
     @property
     def losses(self) -> list[list[float]]:
-        """Mean loss of each pass, per member."""
         return [list(member) for member in self._losses]
 
     def _note_losses(self, sums: Any) -> None:
@@ -158,13 +162,25 @@ class DeviceState(ABC):
             member.append(float(loss / weight) if weight > 0 else 0.0)
 
     def advance(self, until: int, seconds: float) -> None:
-        """Go on to the end of pass ``until``; whole passes, so that the clock is looked at between them."""
+        # Whole passes: the clock is looked at between them.
         deadline = time.monotonic() + seconds
         with freeing(self._forget):
             while self.passes < until:
                 self._make_passes(until)
                 if time.monotonic() > deadline:
                     return
+
+    def _gathered(self, order: Ints, begin: Any, end: Any, n: int) -> Any:
+        """Rows of a streamed X, those from begin to end of each member's order: an array of shape (B, n, pitch)."""
+        rows, begin, end = self._rows, np.broadcast_to(begin, len(order)), np.broadcast_to(end, len(order))
+        if n not in self._stagings:
+            self._stagings[n] = self._device.staging((len(order), n, rows.pitch), rows.host.dtype)
+
+        def fill(host: Any) -> None:
+            for member, samples in enumerate(order):
+                rows.gather(samples[begin[member] : end[member]], host[member])
+
+        return self._stagings[n].put(fill)
 
     @abstractmethod
     def _make_passes(self, until: int) -> None:

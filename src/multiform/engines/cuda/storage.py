@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from multiform._typing import Array
-from multiform.engines.cuda.device import PART_BYTES, Device, Program
+from multiform.engines.cuda.device import Device, Program
 from multiform.runtime import on_gpu
 from multiform.separators import Rows
 
@@ -26,8 +26,6 @@ class DeviceRows:
     device: Device
     host: Any  # where the rows come from when X is streamed; None: `values` holds all of them
     values: Any  # on the device, of shape (n, pitch); one row when X is streamed
-    stored_bytes: int  # of a number: 1, 2 or 4
-    pitch: int
     n_rows: int
     n_features: int
     center: Any
@@ -36,6 +34,15 @@ class DeviceRows:
     @property
     def streamed(self) -> bool:
         return self.host is not None
+
+    @property
+    def pitch(self) -> int:
+        return int(self.values.shape[1])
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of a number: 1, 2 or 4."""
+        return int(self.values.dtype.itemsize)
 
     def fields(self) -> dict[str, Any]:
         """How the kernels' structures name X and its scaling."""
@@ -56,39 +63,27 @@ def place(rows: Rows, device: Device) -> DeviceRows:
     whole_center, unit = np.zeros(pitch, dtype=np.float32), np.zeros(pitch, dtype=np.float32)
     whole_center[:p], unit[:p] = center, np.float32(1) / scale
     whole_center[p] = unit[p] = 1
-    item = X.dtype.itemsize
-    described = (pitch, n, p, device.upload(whole_center), device.upload(unit))
-    needed, free = n * pitch * item, device.free_bytes()
-    if needed > ROOM_FOR_X * free:
-        if on_gpu(X):
-            raise MemoryError(
-                f"X, on the GPU already, needs a copy of {needed / 1e9:.1f} GB there; {free / 1e9:.1f} GB are free: "
-                "give it in parts, or as a NumPy array, which is streamed."
-            )
-        values = device.zeros((1, pitch), X.dtype)
-        return DeviceRows(device, X, values, item, *described)
-    if scipy.sparse.issparse(X):
-        values = device.empty((n, pitch), np.float32)
-        per_part = max(1, PART_BYTES // (4 * pitch))
-        for start in range(0, n, per_part):
-            part = np.zeros((min(per_part, n - start), pitch), dtype=np.float32)
-            part[:, :p] = X[start : start + per_part].toarray()
-            device.write(values[start:], part)
-    else:
+    described = (n, p, device.upload(whole_center), device.upload(unit))
+    needed, free = n * pitch * X.dtype.itemsize, device.free_bytes()
+    if needed <= ROOM_FOR_X * free:
         values = device.padded(X, pitch)
-    if item == 4 and 2 * n * pitch <= device.free_bytes():
-        narrow = _as_half(values, device)
-        if narrow is not None:
-            values, item = narrow, 2
-    return DeviceRows(device, None, values, item, *described)
+        if X.dtype == np.float32 and needed // 2 <= device.free_bytes():
+            values = _as_half(values, device)
+        return DeviceRows(device, None, values, *described)
+    if on_gpu(X):
+        raise MemoryError(
+            f"X, on the GPU already, needs a copy of {needed / 1e9:.1f} GB there; {free / 1e9:.1f} GB are free: "
+            "give it in parts, or as a NumPy array, which is streamed."
+        )
+    return DeviceRows(device, X, device.zeros((1, pitch), X.dtype), *described)
 
 
-def _as_half(values: Any, device: Device) -> Any | None:
-    """The same numbers in half precision, where that is exact."""
+def _as_half(values: Any, device: Device) -> Any:
+    """The same numbers in half precision, where that is exact; else as they are."""
     narrow, inexact = device.empty(values.shape, np.uint16), device.zeros((1,), np.int64)
     length = int(np.prod(values.shape))
     program = Program(device, "storage.cu", "Narrowing", 2, 1)
     arguments = program.arguments({"wide": values, "narrow": narrow, "length": length, "inexact": inexact})
     blocks = max(1, min(8 * device.processors, length // 256))
     program("to_half", arguments, grid=(blocks, 1, 1), threads=256)
-    return None if device.download(inexact)[0] else narrow
+    return values if device.download(inexact)[0] else narrow

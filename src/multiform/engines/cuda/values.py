@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multiform.engines.cuda.device import Program
-from multiform.engines.cuda.states import stacked_weights
+from multiform.engines.cuda.states import stacked_columns, stacked_weights
 from multiform.engines.cuda.storage import DeviceRows
 from multiform.separators import Separators
 
@@ -40,11 +40,7 @@ def device_values(rows: DeviceRows, separators: Separators) -> Any:
     device, weights, columns = rows.device, separators.coefficients, separators.columns
     m, q, n_features = weights.shape[0], weights.shape[1], weights.shape[2] - 1
     width = -(-(n_features + 1) // 32) * 32
-    selected = None
-    if columns is not None:
-        whole = np.full(width, rows.n_features + 1, dtype=np.int32)
-        whole[:n_features], whole[n_features] = columns, rows.n_features
-        selected = device.upload(whole)
+    read = None if columns is None else stacked_columns([columns], n_features, width, rows.n_features)
     program = Program(device, "values.cu", "Values", rows.stored_bytes, q)
     n = rows.n_rows
     row_bytes = 4 * m * program.pieces + (2 * rows.pitch * rows.stored_bytes if rows.streamed else 0)
@@ -52,7 +48,7 @@ def device_values(rows: DeviceRows, separators: Separators) -> Any:
     values = device.empty((n, m), np.float32)
     staging = device.staging((per_part, rows.pitch), rows.host.dtype) if rows.streamed else None
     fields: dict[str, Any] = rows.fields() | {
-        "columns": selected,
+        "columns": None if read is None else device.upload(read),
         "weights": device.upload(stacked_weights([weights], n_features, width)),
         "n_classes": m,
         "n_components": q,
@@ -69,7 +65,7 @@ def device_values(rows: DeviceRows, separators: Separators) -> Any:
         count = min(per_part, n - first)
         if staging is not None:
             samples = np.arange(first, first + count)
-            fields["rows"] = staging.arrays[staging.put(partial(rows.gather, samples))]
+            fields["rows"] = staging.put(partial(rows.gather, samples))
         arguments = program.arguments(fields, first=first, n=count, values=values[first:])
         launch_squares(program, arguments, count, m, 1)
         launch_values(program, arguments, count, m, 1)

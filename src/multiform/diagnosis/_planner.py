@@ -239,8 +239,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta, frontier, level, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
-        node, answer, _ = follow(plan, tariff.known, judge.unseen, level, np.arange(planning.n))
-        cost = np.nansum(plan.bills(tariff), axis=1)[node]
+        node, cost, answer, _ = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
         kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
         remaining, traffic = _outlook(planning, plan, node, answer, cost)
 
@@ -260,7 +259,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The classes, how features are read, and how plans are made of these patients."""
         tariff, features = tariff_and_features(self.costs, self.groups, self.known, self.requires, self.features)
         betas = _checked_betas(self.beta)
-        columns = columns_of(X, _feature_names(X, features))
+        columns = _columns(
+            X,
+            [name for own in features for name in own],
+            "costs of DiagnosisPlanner names {missing}, which X has no column for; X has {found}. "
+            "Name the columns of a test in `features`.",
+            "X of DiagnosisPlanner, as an array, must have a column for each of the {n_columns} features that "
+            "costs and features name, in this order; got the shape {shape}. A data frame may have more columns.",
+        )
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(next(iter(columns.values())), y)
@@ -331,37 +337,28 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def acquire(self, X: Any) -> Acquisitions:
         """Buy evidence for each patient as the plan says, and answer.
 
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n, p)
-            All results, as in `fit`; only those that the plan buys are looked at.
-
-        Returns
-        -------
-        acquisitions : Acquisitions
-            A row a patient: `cost`, what was bought in which order, the answer and its chance.
+        X holds all results, as in `fit`; here, in `predict` and in `predict_proba` only those that the plan buys are
+        looked at.
         """
-        node, answer, chances = self._followed(X)
+        node, cost, answer, chances = self._followed(X)
         tests, paths = self.tariff_.tests, self.plan_.paths
-        prices = self.plan_.bills(self.tariff_)[node]
         return Acquisitions(
-            np.nansum(prices, axis=1),
+            cost,
             [tuple(tests[self.plan_.tests[k]] for k in paths[last]) for last in node],
             self.classes_[answer],
             np.asarray(chances.max(axis=1)),
-            prices,
+            self.plan_.bills(self.tariff_)[node],
             tests,
             self.panel_cost_,
         )
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        _, answer, _ = self._followed(X)
-        return np.asarray(self.classes_[answer])
+        return self.acquire(X).answer
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
-        return self._followed(X)[2]
+        return self._followed(X)[3]
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
@@ -411,10 +408,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Of the outer folds.
         n_jobs : int or None, default=None
             Outer folds to evaluate at the same time, as joblib counts.
-
-        Returns
-        -------
-        evaluation : Evaluation
         """
         evaluation, _ = nested_evaluation(
             self, X, y, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
@@ -424,20 +417,20 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> Floats:
         check_is_fitted(self, "plan_")
         names = [str(name) for name in self.feature_names_in_]
-        if hasattr(X, "columns"):
-            missing = [name for name in names if name not in [str(column) for column in X.columns]]
-            if missing:
-                raise ValueError(f"X of DiagnosisPlanner lacks the columns {missing}, which fit has seen.")
-        elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
-            raise ValueError(f"X of DiagnosisPlanner must have the {len(names)} columns of fit; got {np.shape(X)}.")
+        columns = _columns(
+            X,
+            names,
+            "X of DiagnosisPlanner lacks the columns {missing}, which fit has seen.",
+            "X of DiagnosisPlanner must have the {n_columns} columns of fit; got {shape}.",
+        )
         if not len(X):
             raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
-        return self.encoding_.encode(columns_of(X, names))
+        return self.encoding_.encode(columns)
 
-    def _followed(self, X: Any) -> tuple[Array, Array, Doubles]:
-        """Of each patient: the last node of the plan, the answer and the chances there."""
+    def _followed(self, X: Any) -> tuple[Array, Doubles, Array, Doubles]:
+        """Of each patient: the last node of the plan, the bill, the answer and the chances there."""
         rows = self._encoded(X)
-        return follow(self.plan_, self.tariff_.known, self.judge_.opinion, self.level_, rows)
+        return follow(self.plan_, self.tariff_, self.judge_.opinion, self.level_, rows)
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -449,25 +442,16 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             setattr(self, name, value)
 
 
-def _feature_names(X: Any, features: list[list[str]]) -> list[str]:
-    """The columns of X that the plan reads, found by name in a data frame and by place in an array."""
-    named = [name for own in features for name in own]
+def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> dict[str, Array]:
+    """The columns of X, found by name in a data frame and by place in an array; what is said where they are not."""
     if hasattr(X, "columns"):
-        columns = [str(name) for name in X.columns]
-        unknown = [name for name in named if name not in columns]
-        if unknown:
-            raise ValueError(
-                f"costs of DiagnosisPlanner names {unknown}, which X has no column for; X has {columns}. "
-                "Name the columns of a test in `features`."
-            )
-        return named
-    shape = np.shape(X)
-    if len(shape) != 2 or shape[1] != len(named):
-        raise ValueError(
-            f"X of DiagnosisPlanner, as an array, must have a column for each of the {len(named)} features that "
-            f"costs and features name, in this order; got the shape {shape}. A data frame may have more columns."
-        )
-    return named
+        found = [str(name) for name in X.columns]
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise ValueError(if_missing.format(missing=missing, found=found))
+    elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
+        raise ValueError(if_misshapen.format(n_columns=len(names), shape=np.shape(X)))
+    return columns_of(X, names)
 
 
 def _checked_betas(beta: Any) -> tuple[float, ...]:

@@ -79,16 +79,13 @@ class Evaluation:
     def cost_at(self, change: float) -> float:
         """The share of the full panel that the frontier pays for a change of accuracy, to compare like with like.
 
+        It is that of the cheapest mixture of two neighbouring levels that keeps so much; 1 where only the full panel
+        does, NaN where nothing does.
+
         Parameters
         ----------
         change : float
             Against full evidence: -0.005 is half a point less.
-
-        Returns
-        -------
-        cost_share : float
-            Of the cheapest mixture of two neighbouring levels that keeps so much; 1 where only the full panel does, NaN
-            where nothing does.
         """
         points = sorted((row.cost_share, row.change) for row in self.frontier)
         shares = np.array([0.0, *(share for share, _ in points), 1.0])
@@ -197,7 +194,5 @@ def _one_fold(
         outcomes[name] = planning.followed(made, used, rows)
         if rivals is not None:
             outcomes |= rivals(**fold, at=at)
-    place = np.minimum(np.searchsorted(classes, y[test]), len(classes) - 1)
-    target = np.where(classes[place] == y[test], place, -1)  # -1 for a class that training had not
-    told = {name: (cost, answer == target) for name, (cost, answer) in outcomes.items()}
+    told = {name: (cost, classes[answer] == y[test]) for name, (cost, answer) in outcomes.items()}
     return told, theta, tuple(tariff.tests[t] for t in plan.order), tariff.panel_cost

@@ -33,14 +33,17 @@ An unsure answer that no further evidence would change has a small regret, and g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.special import softmax
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
+from multiform.classifier import QMSClassifier
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._search import Sets, Words, pack
+from multiform.separators import Scaling, Separators
+from multiform.state import require, require_array, require_names, require_numbers
 
 Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
@@ -48,6 +51,8 @@ NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence
 LEAST_DOUBT = 1e-12
 RULES = ("regret", "calibrated", "loyalty")
 TRUSTED_AT_ONCE = 60_000  # patients x sets whose trust is estimated together
+SAME_IN_MODELS = ("rows", "target", "fold", "estimator", "betas", "seed")  # that a model file holds as they are
+SAME_IN_JUDGE = ("rule", "common", "full")
 PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
 SUREST = 12.0  # the largest log odds
@@ -122,10 +127,7 @@ def fit_sharpness(scores: Array, target: Ints, common: float, pull: float) -> Do
 
 
 def fit_correction(normal: Doubles, answer: Indices, forgone: Doubles, n_classes: int) -> Doubles:
-    """Stretch and shifts of several sets at once, by Newton's method: shape (n_sets, 1 + n_classes).
-
-    The regret under the normal law, the answers and what was in fact forgone have the shape (n_sets, n).
-    """
+    """Stretch and shifts of several sets at once, by Newton's method: of shape (n_sets, n), to (n_sets, 1 + m)."""
     log_r = _log_regret(normal)
     design = np.concatenate([(log_r - np.log(PIVOT))[..., None], np.eye(n_classes)[answer]], axis=2)
     pull = np.array([PULL_STRETCH] + [PULL_SHIFT] * n_classes)
@@ -294,3 +296,62 @@ class Judge:
             forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one], chances)
             self._remembered[one] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
         return list(zip(*(self._remembered[one] for one in sets), strict=True))
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def state(self) -> dict[str, Any]:
+        """As plain values, with what the models were learnt from: a plan that was read can leave its own way, too."""
+        plain = {name: getattr(self.models, name) for name in SAME_IN_MODELS}
+        plain |= {name: getattr(self, name) for name in SAME_IN_JUDGE}
+        plain |= {"sets": list(self.trusts), "trusts": np.stack(list(self.trusts.values()))}
+        plain["models"] = {"nominal": [], "held back": []}
+        for kind, found in plain["models"].items():
+            for tests, made in self.models.fitted[kind].items():
+                found.append([tests, [one.as_plain() if isinstance(one, Separators) else one for one in made]])
+        return plain
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], m: int, everything: int, column_owner: Array, n_jobs: int | None
+    ) -> Judge:
+        """The inverse of `state`, checked: the records, and the models of every evidence set."""
+        require_names(state, "judge_", [*SAME_IN_MODELS, *SAME_IN_JUDGE, "sets", "trusts", "models"])
+        rows = require_array(state["rows"], (None, len(column_owner)), "f", "rows")
+        n, how = len(rows), state["estimator"]
+        require(n > 0 and rows.dtype == np.float32 and rows.flags.c_contiguous, "rows have the wrong type")
+        for name, most in (("target", m), ("fold", n)):
+            whole = require_array(state[name], (n,), "i", name)
+            require(whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
+        require(state["target"].dtype == np.int32, "target has the wrong type")
+        require_numbers([state["common"], *state["betas"]], "a figure of the evidence models")
+        if type(how) is QMSClassifier:
+            how._validate_params()
+            decided = all(isinstance(value, int) for value in (how.n_components, how.max_iter, how.batch_size))
+            require(decided, "a parameter of the evidence models is not decided")
+        about = rows, state["target"], state["fold"], column_owner, m
+        models = EvidenceModels(*about, how, tuple(state["betas"]), state["seed"], n_jobs)
+        scaling = Scaling.identity(len(column_owner))
+        for kind, per_set in (("nominal", 1), ("held back", len(models.betas) * m)):
+            for tests, made in require_names(state["models"], "models", ["nominal", "held back"])[kind]:
+                require(0 < tests <= everything, "an evidence set has a test that there is not")
+                require(len(made) == per_set, "an evidence set has no model")
+                models.fitted[kind][tests] = [_model(one, models, tests, scaling) for one in made]
+        require(models.fitted["held back"].keys() <= models.fitted["nominal"].keys(), "a nominal model is missing")
+        full = require_array(state["full"], (n, m), "f", "full")
+        trusts = require_array(state["trusts"], (len(state["sets"]), 4 + m), "f", "trusts")
+        require(all(0 <= tests <= everything for tests in state["sets"]), "a trusted set has a test that there is not")
+        require(state["rule"] in RULES, "there is no such stopping rule")
+        trusted = dict(zip(state["sets"], trusts, strict=True))
+        return cls(models, state["rule"], everything, state["common"], full, trusts=trusted)
+
+
+def _model(state: Any, models: EvidenceModels, tests: int, scaling: Scaling) -> Any:
+    """The separators of all folds on the columns of the set, or a fitted classifier per fold."""
+    if type(models.estimator) is not QMSClassifier:
+        require(len(state) == models.n_folds, "there is not a classifier for each fold")
+        return state
+    found = Separators.from_plain(state, scaling, models.n_classes)
+    own = found.columns is not None and np.array_equal(found.columns, models.columns(tests))
+    require(own, "separators read the columns of another set")
+    require(found.n_members == models.n_folds, "there is not a model for each fold")
+    return found

@@ -17,6 +17,7 @@ import numpy as np
 from multiform._typing import Array, Doubles
 from multiform.diagnosis._judge import Opinion, suffices
 from multiform.diagnosis._tariff import Tariff
+from multiform.state import require
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
@@ -46,6 +47,15 @@ class Plan:
         held = accumulate((1 << t for t in order[:-1]), or_, initial=known)
         following = [*range(1, len(order)), -1]
         return cls(order, tuple(held)[: len(order)], tuple((k,) * n_classes for k in following[: len(order)]))
+
+    def checked(self, n_classes: int, tariff: Tariff) -> Plan:
+        """Nodes lead to later nodes only, so that a walk ends."""
+        require(len(self.tests) == len(self.held) == len(self.following), "the plan has parts of several lengths")
+        require(all(0 <= held <= tariff.everything for held in self.held), "the plan holds a test that there is not")
+        for node, (test, after) in enumerate(zip(self.tests, self.following, strict=True)):
+            require(0 <= test < len(tariff) and len(after) == n_classes, "the plan buys a test that there is not")
+            require(all(one == -1 or node < one < len(self) for one in after), "the plan goes in circles")
+        return self
 
     def __len__(self) -> int:
         return len(self.tests)

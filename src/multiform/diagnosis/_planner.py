@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -22,14 +23,20 @@ from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
-from multiform.diagnosis._state import planner_state, read_planner_state
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
 from multiform.inputs import content_folds
+from multiform.state import fitted_state, require, require_classes, require_features, require_names, require_numbers
 
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
+
+# What a model file holds of a fitted plan, as it is and by way of the records' fields, and what follows from that.
+FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_once_")
+SAME = ("classes_", "n_features_in_", "feature_names_in_", *FIGURES, "remaining_costs_", "traffic_")
+RECORDS = ("tariff_", "encoding_", "plan_", "certificate_", "frontier_", "judge_")
+DERIVED = ("order_", "panel_cost_")
 
 
 class ThetaNotReachedWarning(UserWarning):
@@ -435,11 +442,50 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        return planner_state(self)
+        state = fitted_state(self, [*SAME, *RECORDS, *DERIVED])
+        if "plan_" not in state:
+            return {}
+        return {
+            **{name: state[name] for name in SAME},
+            **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
+            "encoding_": self.encoding_.state(),
+            "frontier_": [asdict(point) for point in self.frontier_],
+            "judge_": self.judge_.state(),
+        }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        for name, value in read_planner_state(state, self.n_jobs).items():
-            setattr(self, name, value)
+        require_names(state, "DiagnosisPlanner", [*SAME, *RECORDS])
+        m, _ = require_classes(state["classes_"]), require_features(state)
+        require_numbers([state[name] for name in FIGURES], "a figure of the plan")
+        require(state["level_"] >= 0, "level_ is wrong")
+        tariff = Tariff(**_tuples(state["tariff_"])).checked()
+        encoding = Encoding.from_state(state["encoding_"])
+        owned = all(0 <= t < len(tariff) for t in encoding.owner)
+        require(owned, "a feature belongs to a test that there is not")
+        named = [code.name for code in encoding.codes] == list(state["feature_names_in_"])
+        require(named, "feature_names_in_ are not those of the encoding")
+        plan = Plan(**_tuples(state["plan_"])).checked(m, tariff)
+        for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
+            require(len(state[name]) == len(plan), f"{name} is of another plan")
+            for row in state[name]:
+                require_numbers(row, name)
+                require(len(row) == width, f"{name} is of other classes")
+        certificate = SearchProof(**state["certificate_"])
+        frontier = [FrontierPoint(**_tuples(point)) for point in state["frontier_"]]
+        judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
+
+        for name in SAME:
+            setattr(self, name, state[name])
+        self.tariff_, self.encoding_, self.judge_ = tariff, encoding, judge
+        self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
+        self.order_, self.panel_cost_ = [tariff.tests[t] for t in plan.order], tariff.panel_cost
+
+
+def _tuples(value: Any) -> Any:
+    """The fields of a record, all lists as tuples."""
+    if isinstance(value, dict):
+        return {name: _tuples(one) for name, one in value.items()}
+    return tuple(_tuples(one) for one in value) if isinstance(value, list | tuple) else value
 
 
 def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> dict[str, Array]:

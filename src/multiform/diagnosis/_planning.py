@@ -321,11 +321,7 @@ class Planning:
 def considered(
     ladder: Sequence[float], most_loss: float, point: Callable[[float], FrontierPoint], between: bool = True
 ) -> list[FrontierPoint]:
-    """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed.
-
-    `most_loss` is the guarded loss that is allowed, `point(level)` has the figures of a level, and `between` says
-    whether there are levels between two rungs.
-    """
+    """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed."""
     points: list[FrontierPoint] = []
     for level in ladder:
         points.append(point(level))

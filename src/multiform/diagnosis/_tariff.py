@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Doubles
+from multiform.state import require
 
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
 
@@ -166,7 +167,11 @@ class Tariff:
         return tuple(order)
 
     def checked(self) -> Tariff:
-        """Refuse precedence that nobody can follow: every test must be reachable from what is known."""
+        """Refuse parts of several lengths, and precedence that nobody can follow from what is known."""
+        lengths = {len(part) for part in (self.prices, self.discounted, self.groups, self.required)}
+        require(lengths == {len(self)} and len(self), "the tariff is wrong")
+        sets = (self.known, *self.required)
+        require(all(0 <= one <= self.everything for one in sets), "the tariff knows a test that there is not")
         _ = self.panel_order
         return self
 

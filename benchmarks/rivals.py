@@ -174,11 +174,8 @@ def _random_order(contest: Contest) -> Outcome:
     tariff = contest.planning.tariff
     found = []
     for _ in range(RANDOM_ORDERS):
-        held, order = tariff.known, []  # type: int, list[int]
-        while held != tariff.everything:
-            order.append(int(rng.choice(tariff.next_tests(held))))
-            held |= 1 << order[-1]
-        found.append(_at_its_level(contest, tuple(order)))
+        order = tariff.remaining_order(tariff.known, lambda tests, _: int(rng.choice(tests)))
+        found.append(_at_its_level(contest, order))
     which = np.arange(len(contest.rows)) % RANDOM_ORDERS
     costs, answers = zip(*found, strict=True)
     return np.choose(which, costs), np.choose(which, answers)

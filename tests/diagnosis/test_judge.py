@@ -9,9 +9,18 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit
 from scipy.stats import norm
 
-from multiform.diagnosis._judge import NOBODY_STOPS, Judge, suffices
+from multiform.diagnosis._judge import (
+    NOBODY_STOPS,
+    Judge,
+    calibrated,
+    expected_regret,
+    fit_correction,
+    fit_sharpness,
+    fit_trust,
+    regret,
+    suffices,
+)
 from multiform.diagnosis._search import unpack
-from multiform.diagnosis._trust import calibrated, expected_regret, fit_correction, fit_sharpness, fit_trust, regret
 
 
 class Recorded:

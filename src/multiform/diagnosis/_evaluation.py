@@ -79,16 +79,13 @@ class Evaluation:
     def cost_at(self, change: float) -> float:
         """The share of the full panel that the frontier pays for a change of accuracy, to compare like with like.
 
+        It is that of the cheapest mixture of two neighbouring levels that keeps so much; 1 where only the full panel
+        does, NaN where nothing does.
+
         Parameters
         ----------
         change : float
             Against full evidence: -0.005 is half a point less.
-
-        Returns
-        -------
-        cost_share : float
-            Of the cheapest mixture of two neighbouring levels that keeps so much; 1 where only the full panel does, NaN
-            where nothing does.
         """
         points = sorted((row.cost_share, row.change) for row in self.frontier)
         shares = np.array([0.0, *(share for share, _ in points), 1.0])
@@ -189,19 +186,13 @@ def _one_fold(
     tariff = planning.tariff
     rows = encoding.encode(columns_of(X_test, [code.name for code in encoding.codes]))
     full_answer, _, _ = planning.judge.opinion(tariff.everything, rows)
-    outcomes = {
-        "full evidence": (np.full(len(test), tariff.panel_cost), full_answer),
-        "plan": planning.followed(plan, level, rows),
-    }
+    outcomes = {"full evidence": (np.full(len(test), tariff.panel_cost), full_answer)}
     fold = {"planning": planning, "encoding": encoding, "level": level, "rows": rows, "seed": seed}
     fold |= {"X_train": X_train, "X_test": X_test, "allowed_loss": planning.full_accuracy - theta + planner.tolerance}
-    if rivals is not None:
-        outcomes |= rivals(**fold, at=None)
-    for one in planning.ladder if frontier else ():
-        outcomes[f"level {one:g}"] = planning.followed(planning.plan(one)[0], one, rows)
+    for at in (None, *(planning.ladder if frontier else ())):
+        name, made, used = ("plan", plan, level) if at is None else (f"level {at:g}", planning.plan(at)[0], at)
+        outcomes[name] = planning.followed(made, used, rows)
         if rivals is not None:
-            outcomes |= rivals(**fold, at=one)
-    place = np.minimum(np.searchsorted(classes, y[test]), len(classes) - 1)
-    target = np.where(classes[place] == y[test], place, -1)  # -1 for a class that training had not
-    told = {name: (cost, answer == target) for name, (cost, answer) in outcomes.items()}
+            outcomes |= rivals(**fold, at=at)
+    told = {name: (cost, classes[answer] == y[test]) for name, (cost, answer) in outcomes.items()}
     return told, theta, tuple(tariff.tests[t] for t in plan.order), tariff.panel_cost

@@ -7,19 +7,43 @@ Each rule is a number, the *doubt*, that falls as the evidence suffices; a patie
 - ``"loyalty"``: the smallest beta under which the patient is of strong loyalty type (Definition 6), infinite if none.
 
 On full evidence there is nothing left to buy: the doubt is minus infinity.
+
+The *trust* of an evidence set S is a row of numbers, all estimated on unseen scores:
+
+- the sharpness a_S. With the scores s the chances of the classes are ``softmax(a_S s)``. Each set has its own, drawn
+  towards what all sets have in common, so that a few hundred patients are enough.
+- slope b_S and spread c_S. Let k be the answer on S, ``L = logit P_S(k)`` how sure it is, and ``L' = logit P_full(k)``
+  how sure of the same answer one would be with all evidence. Then ``L' ~ Normal(b_S L, c_S^2)``: little spread is left
+  when S says nearly all that the full panel will say.
+- stretch v_S and, for every answer k, shift u_Sk: they correct what the normal law gets wrong.
+
+The *regret* of stopping on S is the accuracy that one expects to forgo. Full evidence would answer otherwise if
+L' < 0, and be right more often by ``1 - 2 P_full(k) = tanh(-L' / 2)``; under the normal law
+
+    r(L, S) = E max(0, tanh(-L' / 2)).
+
+What was in fact forgone, ``max_j P_full(j) - P_full(k)``, is known of every training patient, and its logarithm is
+regressed on that of r (Poisson's quasi-likelihood, so that the means agree), drawn to v = 1 and u = 0:
+
+    regret = r0 (r / r0)^v exp(u_k),    r0 = 0.01.
+
+An unsure answer that no further evidence would change has a small regret, and going on would be money for nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import softmax
 
-from multiform._typing import Array, Bools, Doubles, Floats, Indices
+from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
+from multiform.classifier import QMSClassifier
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._search import Sets, Words, pack
-from multiform.diagnosis._trust import calibrated, fit_sharpness, fit_trust, regret
+from multiform.separators import Scaling, Separators
+from multiform.state import require, require_array, require_names, require_numbers
 
 Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
@@ -27,6 +51,120 @@ NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence
 LEAST_DOUBT = 1e-12
 RULES = ("regret", "calibrated", "loyalty")
 TRUSTED_AT_ONCE = 60_000  # patients x sets whose trust is estimated together
+SAME_IN_MODELS = ("rows", "target", "fold", "estimator", "betas", "seed")  # that a model file holds as they are
+SAME_IN_JUDGE = ("rule", "common", "full")
+PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
+MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
+SUREST = 12.0  # the largest log odds
+PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
+PIVOT, LEAST_REGRET = 0.01, 1e-6  # r0: a level that plans choose; smaller regrets than the second are not told apart
+# Nodes of the quadrature on [0, 6]; beyond six standard deviations there is nothing to regret.
+NODES, NODE_WEIGHTS = (part * 3 for part in np.polynomial.legendre.leggauss(16))
+NODES = NODES + 3
+
+
+def calibrated(sharpness: float, scores: Floats) -> Doubles:
+    """Calibrated chances of the classes: shape (n, m)."""
+    return np.asarray(softmax(sharpness * scores.astype(np.float64), axis=1))
+
+
+def regret(trust: Doubles, chances: Doubles) -> Doubles:
+    """The accuracy that one expects to forgo by stopping on a set with this trust: shape (n,).
+
+    ``log(r0 (r / r0)^v exp(u))``, at most 0, is its logarithm.
+    """
+    _, slope, spread, stretch, *shifts = trust
+    log_r = _log_regret(expected_regret(log_odds(chances.max(axis=1)), slope, spread))
+    shift = np.array(shifts)[chances.argmax(axis=1)]
+    return np.asarray(np.exp(np.minimum(np.log(PIVOT) + stretch * (log_r - np.log(PIVOT)) + shift, 0.0)))
+
+
+def log_odds(chance: Doubles) -> Doubles:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.clip(np.log(chance) - np.log1p(-chance), -SUREST, SUREST))
+
+
+def expected_regret(sureness: Doubles, slope: float, spread: float) -> Doubles:
+    """``E max(0, tanh(-L' / 2))`` for ``L' ~ Normal(slope L, spread^2)``, by Gauss-Legendre quadrature.
+
+    With u = slope L / spread and the standard normal density phi it is the integral over z > 0 of
+    ``tanh(spread z / 2) phi(z + u)``.
+
+    >>> import numpy as np
+    >>> expected_regret(np.array([0.0, 1.0, 3.0]), slope=1.0, spread=1.0).round(3)
+    array([0.175, 0.039, 0.   ])
+    """
+    spread = max(spread, 1e-9)
+    gain = NODE_WEIGHTS * np.tanh(spread * NODES / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(np.exp(-((NODES + slope * sureness[..., None] / spread) ** 2) / 2) @ gain)
+
+
+def fit_sharpness(scores: Array, target: Ints, common: float, pull: float) -> Doubles:
+    """The log sharpness of several sets at once, by Newton's method on the penalised log loss.
+
+    The scores have the shape (n_sets, n, m); ``pull / 2 (log a - common)^2`` is added to the log loss, summed over
+    patients.
+    """
+    values = scores.astype(np.float64)
+    values -= values.max(axis=2, keepdims=True)  # so that no exponential overflows
+    own = np.take_along_axis(values, target[None, :, None], axis=2)[:, :, 0]
+    log_a = np.full(len(values), common)
+    for _ in range(25):
+        a = np.exp(log_a)[:, None]
+        chances = np.exp(a[..., None] * values)
+        chances /= chances.sum(axis=2, keepdims=True)
+        chances *= values
+        mean = chances.sum(axis=2)
+        variance = np.einsum("snk,snk->s", chances, values) - (mean**2).sum(axis=1)
+        slope = a[:, 0] * (mean - own).sum(axis=1)
+        # The loss is convex in a, not in log a: the absolute value keeps the step a descent.
+        second = a[:, 0] ** 2 * variance + pull + np.abs(slope)
+        step = np.clip((slope + pull * (log_a - common)) / np.maximum(second, 1e-12), -1, 1)
+        log_a = np.clip(log_a - step, -MOST_SHARPNESS, MOST_SHARPNESS)
+        if np.abs(step).max() < 1e-3:
+            break
+    return log_a
+
+
+def fit_correction(normal: Doubles, answer: Indices, forgone: Doubles, n_classes: int) -> Doubles:
+    """Stretch and shifts of several sets at once, by Newton's method: of shape (n_sets, n), to (n_sets, 1 + m)."""
+    log_r = _log_regret(normal)
+    design = np.concatenate([(log_r - np.log(PIVOT))[..., None], np.eye(n_classes)[answer]], axis=2)
+    pull = np.array([PULL_STRETCH] + [PULL_SHIFT] * n_classes)
+    rest = np.array([1.0] + [0.0] * n_classes)
+    found = np.tile(rest, (len(normal), 1))
+    for _ in range(25):
+        expected = np.exp(np.minimum(np.log(PIVOT) + (design @ found[..., None])[..., 0], 0.0))
+        slope = np.einsum("snj,sn->sj", design, expected - forgone) + pull * (found - rest)
+        curvature = np.swapaxes(design * expected[..., None], 1, 2) @ design + np.diag(pull)
+        step = np.clip(np.linalg.solve(curvature, slope[..., None])[..., 0], -0.5, 0.5)
+        found = found - step
+        found[:, 0] = np.maximum(found[:, 0], 0.0)  # surer answers are never regretted more
+        if np.abs(step).max() < 1e-3:
+            break
+    return found
+
+
+def _log_regret(normal: Doubles) -> Doubles:
+    return np.asarray(np.log(np.maximum(normal, LEAST_REGRET)))
+
+
+def fit_trust(scores: Floats, full: Doubles, target: Ints, common: float) -> Doubles:
+    """The trust of several sets: sharpness, slope, spread, stretch and the shifts, shape (n_sets, 4 + m).
+
+    It is learnt from unseen scores, shape (n_sets, n, m), and calibrated chances from all evidence, unseen too, (n, m).
+    """
+    sharpness = np.exp(fit_sharpness(scores, target, common, PULL_SHARPNESS))
+    chances = softmax(sharpness[:, None, None] * scores.astype(np.float64), axis=2)
+    answer = chances.argmax(axis=2)
+    sure = log_odds(chances.max(axis=2))
+    told = full[np.arange(len(target)), answer]  # what full evidence says of the same answer
+    later = log_odds(told)
+    slope = np.clip((sure * later).sum(axis=1) / np.maximum((sure**2).sum(axis=1), 1e-12), 0, 10)
+    spread = np.sqrt(np.mean((later - slope[:, None] * sure) ** 2, axis=1))
+    normal = np.stack([expected_regret(*one) for one in zip(sure, slope.tolist(), spread.tolist(), strict=True)])
+    correction = fit_correction(normal, answer, full.max(axis=1) - told, full.shape[1])
+    return np.column_stack([sharpness, slope, spread, correction])
 
 
 def suffices(doubt: Array, level: float) -> Bools:
@@ -158,3 +296,62 @@ class Judge:
             forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one], chances)
             self._remembered[one] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
         return list(zip(*(self._remembered[one] for one in sets), strict=True))
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def state(self) -> dict[str, Any]:
+        """As plain values, with what the models were learnt from: a plan that was read can leave its own way, too."""
+        plain = {name: getattr(self.models, name) for name in SAME_IN_MODELS}
+        plain |= {name: getattr(self, name) for name in SAME_IN_JUDGE}
+        plain |= {"sets": list(self.trusts), "trusts": np.stack(list(self.trusts.values()))}
+        plain["models"] = {"nominal": [], "held back": []}
+        for kind, found in plain["models"].items():
+            for tests, made in self.models.fitted[kind].items():
+                found.append([tests, [one.as_plain() if isinstance(one, Separators) else one for one in made]])
+        return plain
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, Any], m: int, everything: int, column_owner: Array, n_jobs: int | None
+    ) -> Judge:
+        """The inverse of `state`, checked: the records, and the models of every evidence set."""
+        require_names(state, "judge_", [*SAME_IN_MODELS, *SAME_IN_JUDGE, "sets", "trusts", "models"])
+        rows = require_array(state["rows"], (None, len(column_owner)), "f", "rows")
+        n, how = len(rows), state["estimator"]
+        require(n > 0 and rows.dtype == np.float32 and rows.flags.c_contiguous, "rows have the wrong type")
+        for name, most in (("target", m), ("fold", n)):
+            whole = require_array(state[name], (n,), "i", name)
+            require(whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
+        require(state["target"].dtype == np.int32, "target has the wrong type")
+        require_numbers([state["common"], *state["betas"]], "a figure of the evidence models")
+        if type(how) is QMSClassifier:
+            how._validate_params()
+            decided = all(isinstance(value, int) for value in (how.n_components, how.max_iter, how.batch_size))
+            require(decided, "a parameter of the evidence models is not decided")
+        about = rows, state["target"], state["fold"], column_owner, m
+        models = EvidenceModels(*about, how, tuple(state["betas"]), state["seed"], n_jobs)
+        scaling = Scaling.identity(len(column_owner))
+        for kind, per_set in (("nominal", 1), ("held back", len(models.betas) * m)):
+            for tests, made in require_names(state["models"], "models", ["nominal", "held back"])[kind]:
+                require(0 < tests <= everything, "an evidence set has a test that there is not")
+                require(len(made) == per_set, "an evidence set has no model")
+                models.fitted[kind][tests] = [_model(one, models, tests, scaling) for one in made]
+        require(models.fitted["held back"].keys() <= models.fitted["nominal"].keys(), "a nominal model is missing")
+        full = require_array(state["full"], (n, m), "f", "full")
+        trusts = require_array(state["trusts"], (len(state["sets"]), 4 + m), "f", "trusts")
+        require(all(0 <= tests <= everything for tests in state["sets"]), "a trusted set has a test that there is not")
+        require(state["rule"] in RULES, "there is no such stopping rule")
+        trusted = dict(zip(state["sets"], trusts, strict=True))
+        return cls(models, state["rule"], everything, state["common"], full, trusts=trusted)
+
+
+def _model(state: Any, models: EvidenceModels, tests: int, scaling: Scaling) -> Any:
+    """The separators of all folds on the columns of the set, or a fitted classifier per fold."""
+    if type(models.estimator) is not QMSClassifier:
+        require(len(state) == models.n_folds, "there is not a classifier for each fold")
+        return state
+    found = Separators.from_plain(state, scaling, models.n_classes)
+    own = found.columns is not None and np.array_equal(found.columns, models.columns(tests))
+    require(own, "separators read the columns of another set")
+    require(found.n_members == models.n_folds, "there is not a model for each fold")
+    return found

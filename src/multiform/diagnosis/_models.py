@@ -41,10 +41,9 @@ class EvidenceModels:
 
     ``fitted[kind][S]`` holds what all folds learnt on the set S, for each row of class factors of the kind: stacked
     `Separators` where `estimator` is a `QMSClassifier`, whose parameters say how a batch is trained; else a fitted
-    classifier per fold. Models of the kind "nominal" weigh all
-    classes alike; "held back" are those of every (beta, class), for the stopping rule; "shown" those of the loyalty
-    type that a session shows. `fold` says which fold judges each patient, and `column_owner` which test each column
-    belongs to.
+    classifier per fold. Models of the kind "nominal" weigh all classes alike; "held back" are those of every (beta,
+    class), for the stopping rule; "shown" those of the loyalty type that a session shows. `fold` says which fold
+    judges each patient, and `column_owner` which test each column belongs to.
     """
 
     def __init__(
@@ -142,8 +141,9 @@ class EvidenceModels:
         how, n_folds, members = self.estimator, self.n_folds, []
         for one in sets:
             starts = np.split(self.fitted["nominal"][one][0].coefficients, n_folds) if altered else [None] * n_folds
-            # A model depends on its set alone, not on which others are trained with it.
-            seed, columns = self._seed(one), self.columns(one)
+            # A seed for each set: a model depends on its set alone, not on which others are trained with it.
+            seed = int(np.random.SeedSequence([self.seed, one]).generate_state(1, np.uint64)[0])
+            columns = self.columns(one)
             members += [
                 Member(seed, how.noise, factor, mask, columns, start)
                 for factor in factors
@@ -185,10 +185,6 @@ class EvidenceModels:
         models = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fitted)(*member) for member in members)
         return [models[i : i + self.n_folds] for i in range(0, len(models), self.n_folds)]
 
-    def _seed(self, tests: int) -> int:
-        """A seed for each set."""
-        return int(np.random.SeedSequence([self.seed, tests]).generate_state(1, np.uint64)[0])
-
     # ----------------------------------------------------------------------------------------------- answering
 
     def unseen(self, tests: int) -> Floats:
@@ -224,17 +220,13 @@ class EvidenceModels:
 
     def _scores(self, model: Any, tests: int, rows: Floats | None) -> Array:
         """By a model, averaged over the folds; without rows, of the training patients by the fold that judges each."""
-        if rows is None:
-            return np.asarray(self._fold_scores(model, tests, self.rows)[np.arange(len(self.rows)), self.fold])
-        return np.asarray(self._fold_scores(model, tests, rows).mean(axis=1))
-
-    def _fold_scores(self, model: Any, tests: int, rows: Floats) -> Array:
-        """Scores by every fold's model: shape (n, n_folds, m)."""
+        asked = self.rows if rows is None else rows
         if isinstance(model, Separators):  # on the CPU: it is quicker for a few hundred patients
-            f = evaluate(model, rows, "cpu", self.n_jobs)
-            return np.asarray(log_scores(f).reshape(len(rows), -1, self.n_classes))
-        columns, classes = self.columns(tests), np.arange(self.n_classes)
-        return np.stack([answers_of(one, rows[:, columns], classes)[1] for one in model], axis=1)
+            scores = log_scores(evaluate(model, asked, "cpu", self.n_jobs)).reshape(len(asked), -1, self.n_classes)
+        else:
+            columns, classes = self.columns(tests), np.arange(self.n_classes)
+            scores = np.stack([answers_of(one, asked[:, columns], classes)[1] for one in model], axis=1)
+        return np.asarray(scores[np.arange(len(asked)), self.fold] if rows is None else scores.mean(axis=1))
 
 
 def evidence_estimator(estimator: Any, n: int) -> Any:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import or_
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from multiform._typing import Array, Doubles
 from multiform.diagnosis._judge import Opinion, suffices
 from multiform.diagnosis._tariff import Tariff
+from multiform.state import require
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
@@ -41,12 +44,18 @@ class Plan:
     @classmethod
     def of_order(cls, order: tuple[int, ...], known: int, n_classes: int) -> Plan:
         """One order for everybody."""
-        held = [known]
-        for t in order:
-            held.append(held[-1] | 1 << t)
-        last = len(order) - 1
-        following = tuple((k + 1 if k < last else -1,) * n_classes for k in range(len(order)))
-        return cls(order, tuple(held[:-1]), following)
+        held = accumulate((1 << t for t in order[:-1]), or_, initial=known)
+        following = [*range(1, len(order)), -1]
+        return cls(order, tuple(held)[: len(order)], tuple((k,) * n_classes for k in following[: len(order)]))
+
+    def checked(self, n_classes: int, tariff: Tariff) -> Plan:
+        """Nodes lead to later nodes only, so that a walk ends."""
+        require(len(self.tests) == len(self.held) == len(self.following), "the plan has parts of several lengths")
+        require(all(0 <= held <= tariff.everything for held in self.held), "the plan holds a test that there is not")
+        for node, (test, after) in enumerate(zip(self.tests, self.following, strict=True)):
+            require(0 <= test < len(tariff) and len(after) == n_classes, "the plan buys a test that there is not")
+            require(all(one == -1 or node < one < len(self) for one in after), "the plan goes in circles")
+        return self
 
     def __len__(self) -> int:
         return len(self.tests)
@@ -102,13 +111,13 @@ class Plan:
 
 
 def follow(
-    plan: Plan, known: int, opinion: Callable[[int, Any], Opinion], level: float, patients: Array
-) -> tuple[Array, Array, Doubles]:
+    plan: Plan, tariff: Tariff, opinion: Callable[[int, Any], Opinion], level: float, patients: Array
+) -> tuple[Array, Doubles, Array, Doubles]:
     """Send patients (rows, or indices) along the plan; `opinion(set, patients)` is what is thought of some of them.
 
-    Returns the last node that each one came to (-1 for those who need no test), the answer and the chances there.
+    Returns the last node that each one came to (-1 for those who need no test), the bill, and answer and chances there.
     """
-    answer, chances, doubt = (part.copy() for part in opinion(known, patients))
+    answer, chances, doubt = (part.copy() for part in opinion(tariff.known, patients))
     node_of = np.full(len(patients), -1)
     waiting = [(0, np.flatnonzero(~suffices(doubt, level)))] if len(plan) else []
     while waiting:
@@ -121,7 +130,7 @@ def follow(
         going = going[~suffices(doubt, level)]
         after = np.array(plan.following[node])[answer[going]]
         waiting += [(k, going[after == k]) for k in sorted({*plan.following[node]} - {-1})]
-    return node_of, answer, chances
+    return node_of, np.nansum(plan.bills(tariff), axis=1)[node_of], answer, chances
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -22,14 +23,20 @@ from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
-from multiform.diagnosis._state import planner_state, read_planner_state
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
 from multiform.inputs import content_folds
+from multiform.state import fitted_state, require, require_classes, require_features, require_names, require_numbers
 
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
+
+# What a model file holds of a fitted plan, as it is and by way of the records' fields, and what follows from that.
+FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_once_")
+SAME = ("classes_", "n_features_in_", "feature_names_in_", *FIGURES, "remaining_costs_", "traffic_")
+RECORDS = ("tariff_", "encoding_", "plan_", "certificate_", "frontier_", "judge_")
+DERIVED = ("order_", "panel_cost_")
 
 
 class ThetaNotReachedWarning(UserWarning):
@@ -239,8 +246,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta, frontier, level, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
-        node, answer, _ = follow(plan, tariff.known, judge.unseen, level, np.arange(planning.n))
-        cost = np.nansum(plan.bills(tariff), axis=1)[node]
+        node, cost, answer, _ = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
         kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
         remaining, traffic = _outlook(planning, plan, node, answer, cost)
 
@@ -260,7 +266,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The classes, how features are read, and how plans are made of these patients."""
         tariff, features = tariff_and_features(self.costs, self.groups, self.known, self.requires, self.features)
         betas = _checked_betas(self.beta)
-        columns = columns_of(X, _feature_names(X, features))
+        columns = _columns(
+            X,
+            [name for own in features for name in own],
+            "costs of DiagnosisPlanner names {missing}, which X has no column for; X has {found}. "
+            "Name the columns of a test in `features`.",
+            "X of DiagnosisPlanner, as an array, must have a column for each of the {n_columns} features that "
+            "costs and features name, in this order; got the shape {shape}. A data frame may have more columns.",
+        )
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(next(iter(columns.values())), y)
@@ -331,37 +344,28 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def acquire(self, X: Any) -> Acquisitions:
         """Buy evidence for each patient as the plan says, and answer.
 
-        Parameters
-        ----------
-        X : data frame or array-like of shape (n, p)
-            All results, as in `fit`; only those that the plan buys are looked at.
-
-        Returns
-        -------
-        acquisitions : Acquisitions
-            A row a patient: `cost`, what was bought in which order, the answer and its chance.
+        X holds all results, as in `fit`; here, in `predict` and in `predict_proba` only those that the plan buys are
+        looked at.
         """
-        node, answer, chances = self._followed(X)
+        node, cost, answer, chances = self._followed(X)
         tests, paths = self.tariff_.tests, self.plan_.paths
-        prices = self.plan_.bills(self.tariff_)[node]
         return Acquisitions(
-            np.nansum(prices, axis=1),
+            cost,
             [tuple(tests[self.plan_.tests[k]] for k in paths[last]) for last in node],
             self.classes_[answer],
             np.asarray(chances.max(axis=1)),
-            prices,
+            self.plan_.bills(self.tariff_)[node],
             tests,
             self.panel_cost_,
         )
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        _, answer, _ = self._followed(X)
-        return np.asarray(self.classes_[answer])
+        return self.acquire(X).answer
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
-        return self._followed(X)[2]
+        return self._followed(X)[3]
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
@@ -411,10 +415,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Of the outer folds.
         n_jobs : int or None, default=None
             Outer folds to evaluate at the same time, as joblib counts.
-
-        Returns
-        -------
-        evaluation : Evaluation
         """
         evaluation, _ = nested_evaluation(
             self, X, y, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
@@ -424,50 +424,80 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> Floats:
         check_is_fitted(self, "plan_")
         names = [str(name) for name in self.feature_names_in_]
-        if hasattr(X, "columns"):
-            missing = [name for name in names if name not in [str(column) for column in X.columns]]
-            if missing:
-                raise ValueError(f"X of DiagnosisPlanner lacks the columns {missing}, which fit has seen.")
-        elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
-            raise ValueError(f"X of DiagnosisPlanner must have the {len(names)} columns of fit; got {np.shape(X)}.")
+        columns = _columns(
+            X,
+            names,
+            "X of DiagnosisPlanner lacks the columns {missing}, which fit has seen.",
+            "X of DiagnosisPlanner must have the {n_columns} columns of fit; got {shape}.",
+        )
         if not len(X):
             raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
-        return self.encoding_.encode(columns_of(X, names))
+        return self.encoding_.encode(columns)
 
-    def _followed(self, X: Any) -> tuple[Array, Array, Doubles]:
-        """Of each patient: the last node of the plan, the answer and the chances there."""
+    def _followed(self, X: Any) -> tuple[Array, Doubles, Array, Doubles]:
+        """Of each patient: the last node of the plan, the bill, the answer and the chances there."""
         rows = self._encoded(X)
-        return follow(self.plan_, self.tariff_.known, self.judge_.opinion, self.level_, rows)
+        return follow(self.plan_, self.tariff_, self.judge_.opinion, self.level_, rows)
 
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        return planner_state(self)
+        state = fitted_state(self, [*SAME, *RECORDS, *DERIVED])
+        if "plan_" not in state:
+            return {}
+        return {
+            **{name: state[name] for name in SAME},
+            **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
+            "encoding_": self.encoding_.state(),
+            "frontier_": [asdict(point) for point in self.frontier_],
+            "judge_": self.judge_.state(),
+        }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        for name, value in read_planner_state(state, self.n_jobs).items():
-            setattr(self, name, value)
+        require_names(state, "DiagnosisPlanner", [*SAME, *RECORDS])
+        m, _ = require_classes(state["classes_"]), require_features(state)
+        require_numbers([state[name] for name in FIGURES], "a figure of the plan")
+        require(state["level_"] >= 0, "level_ is wrong")
+        tariff = Tariff(**_tuples(state["tariff_"])).checked()
+        encoding = Encoding.from_state(state["encoding_"])
+        owned = all(0 <= t < len(tariff) for t in encoding.owner)
+        require(owned, "a feature belongs to a test that there is not")
+        named = [code.name for code in encoding.codes] == list(state["feature_names_in_"])
+        require(named, "feature_names_in_ are not those of the encoding")
+        plan = Plan(**_tuples(state["plan_"])).checked(m, tariff)
+        for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
+            require(len(state[name]) == len(plan), f"{name} is of another plan")
+            for row in state[name]:
+                require_numbers(row, name)
+                require(len(row) == width, f"{name} is of other classes")
+        certificate = SearchProof(**state["certificate_"])
+        frontier = [FrontierPoint(**_tuples(point)) for point in state["frontier_"]]
+        judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
+
+        for name in SAME:
+            setattr(self, name, state[name])
+        self.tariff_, self.encoding_, self.judge_ = tariff, encoding, judge
+        self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
+        self.order_, self.panel_cost_ = [tariff.tests[t] for t in plan.order], tariff.panel_cost
 
 
-def _feature_names(X: Any, features: list[list[str]]) -> list[str]:
-    """The columns of X that the plan reads, found by name in a data frame and by place in an array."""
-    named = [name for own in features for name in own]
+def _tuples(value: Any) -> Any:
+    """The fields of a record, all lists as tuples."""
+    if isinstance(value, dict):
+        return {name: _tuples(one) for name, one in value.items()}
+    return tuple(_tuples(one) for one in value) if isinstance(value, list | tuple) else value
+
+
+def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> dict[str, Array]:
+    """The columns of X, found by name in a data frame and by place in an array; what is said where they are not."""
     if hasattr(X, "columns"):
-        columns = [str(name) for name in X.columns]
-        unknown = [name for name in named if name not in columns]
-        if unknown:
-            raise ValueError(
-                f"costs of DiagnosisPlanner names {unknown}, which X has no column for; X has {columns}. "
-                "Name the columns of a test in `features`."
-            )
-        return named
-    shape = np.shape(X)
-    if len(shape) != 2 or shape[1] != len(named):
-        raise ValueError(
-            f"X of DiagnosisPlanner, as an array, must have a column for each of the {len(named)} features that "
-            f"costs and features name, in this order; got the shape {shape}. A data frame may have more columns."
-        )
-    return named
+        found = [str(name) for name in X.columns]
+        missing = [name for name in names if name not in found]
+        if missing:
+            raise ValueError(if_missing.format(missing=missing, found=found))
+    elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
+        raise ValueError(if_misshapen.format(n_columns=len(names), shape=np.shape(X)))
+    return columns_of(X, names)
 
 
 def _checked_betas(beta: Any) -> tuple[float, ...]:

@@ -154,8 +154,7 @@ class Planning:
         cost, answer = np.zeros(self.n), np.zeros(self.n, dtype=np.int64)
         for one, plan in zip(folds, plans, strict=True):
             own = np.flatnonzero(fold == one)
-            node, answer[own], _ = follow(plan, self.tariff.known, self.judge.without(one).unseen, level, own)
-            cost[own] = np.nansum(plan.bills(self.tariff), axis=1)[node]
+            _, cost[own], answer[own], _ = follow(plan, self.tariff, self.judge.without(one).unseen, level, own)
         forgone = self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
         panel = self.tariff.panel_cost
         return FrontierPoint(
@@ -170,8 +169,8 @@ class Planning:
 
     def followed(self, plan: Plan, level: float, rows: Floats) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""
-        node, answer, _ = follow(plan, self.tariff.known, self.judge.opinion, level, rows)
-        return np.nansum(plan.bills(self.tariff), axis=1)[node], answer
+        _, cost, answer, _ = follow(plan, self.tariff, self.judge.opinion, level, rows)
+        return cost, answer
 
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:
         """The plan at this level for these training patients, or all; and what is known of its (first) order."""
@@ -212,22 +211,14 @@ class Planning:
 
     def _completed(self, order: tuple[int, ...], start: int) -> tuple[int, ...]:
         """The order and then all other tests, the most telling for their price first: a new patient may need them."""
-        held, whole = start, list(order)
-        for t in order:
-            held |= 1 << t
         rank = {t: place for place, t in enumerate(self.information[0])}
-        while held != self.tariff.everything:
-            whole.append(min(self.tariff.next_tests(held), key=rank.__getitem__))
-            held |= 1 << whole[-1]
-        return tuple(whole)
+        held = start | sum(1 << t for t in order)
+        return (*order, *self.tariff.remaining_order(held, lambda tests, _: min(tests, key=rank.__getitem__)))
 
     def cheapest_first(self, start: int) -> tuple[int, ...]:
         """Always the cheapest test that is left."""
-        held, order = start, []  # type: int, list[int]
-        while held != self.tariff.everything:
-            order.append(min(self.tariff.next_tests(held), key=partial(self.tariff.price, held=held)))
-            held |= 1 << order[-1]
-        return tuple(order)
+        price = self.tariff.price
+        return self.tariff.remaining_order(start, lambda tests, held: min(tests, key=partial(price, held=held)))
 
     @cached_property
     def information(self) -> tuple[tuple[int, ...], Doubles]:
@@ -275,39 +266,31 @@ class Planning:
         return chosen & allowed
 
     def _tree(self, stopped: Stopped, patients: Bools, order: tuple[int, ...]) -> Plan:
+        """The order, parted by diagnosis wherever a part goes better its own way."""
         n_classes = self.n_classes
-        tests: list[int] = []
-        held_before: list[int] = []
-        following: list[tuple[int, ...]] = []
+        nodes: list[tuple[int, int, tuple[int, ...]]] = []  # of each: the test, the set before it, what follows
 
         def grow(held: int, alive: Bools, order: tuple[int, ...]) -> int:
             """The node that buys the first test of the order, and all that come after it."""
-            node = len(tests)
             t, rest = order[0], order[1:]
-            after = held | 1 << t
-            tests.append(t)
-            held_before.append(held)
-            following.append(())
+            node, after = len(nodes), held | 1 << t
+            nodes.append((t, held, (-1,) * n_classes))
             if not rest:
-                following[node] = (-1,) * n_classes
                 return node
             alive = alive & ~unpack(stopped(np.array([after]))[0], self.n)
             diagnosis = self.judge.unseen_answer(after)
             parts = [self._own_order(stopped, after, alive & (diagnosis == k), rest) for k in range(n_classes)]
             together = np.array([own is None for own in parts])
-            nodes = [-1] * n_classes
-            if together.any():
-                common = grow(after, alive & together[diagnosis], rest)
-                nodes = [common] * n_classes
-            for k, own in enumerate(parts):
-                if own is not None:
-                    nodes[k] = grow(after, alive & (diagnosis == k), own)
-            following[node] = tuple(nodes)
+            common = grow(after, alive & together[diagnosis], rest) if together.any() else -1
+            following = [
+                common if own is None else grow(after, alive & (diagnosis == k), own) for k, own in enumerate(parts)
+            ]
+            nodes[node] = (t, held, tuple(following))
             return node
 
         alive = patients & ~unpack(stopped(np.array([self.tariff.known]))[0], self.n)
         grow(self.tariff.known, alive, order)
-        return Plan(tuple(tests), tuple(held_before), tuple(following))
+        return Plan(*zip(*nodes, strict=True))
 
     def _own_order(self, stopped: Stopped, held: int, part: Bools, rest: tuple[int, ...]) -> tuple[int, ...] | None:
         """An order for this part alone, where it is surely cheaper than `rest`."""
@@ -338,11 +321,7 @@ class Planning:
 def considered(
     ladder: Sequence[float], most_loss: float, point: Callable[[float], FrontierPoint], between: bool = True
 ) -> list[FrontierPoint]:
-    """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed.
-
-    `most_loss` is the guarded loss that is allowed, `point(level)` has the figures of a level, and `between` says
-    whether there are levels between two rungs.
-    """
+    """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed."""
     points: list[FrontierPoint] = []
     for level in ladder:
         points.append(point(level))

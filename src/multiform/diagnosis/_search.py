@@ -41,6 +41,7 @@ from multiform.diagnosis._tariff import Tariff
 
 Sets = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
+Labels = tuple[Sets, Doubles, Words, Array]  # of each: the set, the cost so far, who is alive, and the order so far
 Stopped = Callable[[Sets], Words]  # who stops on each of these sets: shape (n_sets, n_words)
 Forgone = Callable[[Sets], Floats]  # what each patient gives up by stopping on each of these sets: (n_sets, n_patients)
 
@@ -138,9 +139,7 @@ def beam_order(
     are not worth a search: when no more are alive, they take all remaining tests.
     """
     n = max(1, int(popcount(alive)))
-    held = np.array([start], dtype=np.int64)
-    cost, orders = _summed(forgone, held, alive & stopped(held)), np.empty((1, 0), dtype=np.int8)
-    alive = alive & ~stopped(held)
+    held, cost, alive, orders = _first(start, alive, stopped, forgone)
     best_cost, best_order, n_labels = np.inf, (), 1  # type: float, tuple[int, ...], int
     while True:
         counts = popcount(alive)
@@ -157,26 +156,31 @@ def beam_order(
         held, alive, cost, orders, prices = held[going], alive[going], cost[going], orders[going], prices[going]
         if not len(held):
             break
-        parent, test, new_held, new_cost, new_alive = _next(prices, held, cost, alive, stopped, forgone)
-        n_labels += len(parent)
-        ahead = popcount(new_alive) * remaining_price(tariff, new_held)
-        kept = np.unique(
-            np.concatenate([_best_labels(new_held, new_cost + share * ahead, width) for share in SHARES_AHEAD])
-        )
-        held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
-        orders = np.column_stack([orders[parent[kept]], test[kept].astype(np.int8)])
+        held, cost, alive, orders = _next(prices, held, cost, alive, orders, stopped, forgone)
+        n_labels += len(held)
+        ahead = popcount(alive) * remaining_price(tariff, held)
+        kept = np.unique(np.concatenate([_best_labels(held, cost + share * ahead, width) for share in SHARES_AHEAD]))
+        held, cost, alive, orders = held[kept], cost[kept], alive[kept], orders[kept]
     return best_order, SearchProof(False, best_cost / n, 0.0, n_labels)
 
 
+def _first(start: int, alive: Words, stopped: Stopped, forgone: Forgone) -> Labels:
+    """The label that has bought nothing yet; some need no test."""
+    held = np.array([start], dtype=np.int64)
+    stops = stopped(held)
+    return held, _summed(forgone, held, alive & stops), alive & ~stops, np.empty((1, 0), dtype=np.int8)
+
+
 def _next(
-    prices: Doubles, held: Sets, cost: Doubles, alive: Words, stopped: Stopped, forgone: Forgone
-) -> tuple[Indices, Indices, Sets, Doubles, Words]:
-    """Every label after each test that it may buy: its parent and the test; its set, its cost and who is alive."""
+    prices: Doubles, held: Sets, cost: Doubles, alive: Words, orders: Array, stopped: Stopped, forgone: Forgone
+) -> Labels:
+    """Every label after each test that it may buy, where its price is finite."""
     parent, test = np.nonzero(np.isfinite(prices))
     after = held[parent] | np.left_shift(np.int64(1), test)
     stops = stopped(after)
     paid = cost[parent] + prices[parent, test] * popcount(alive)[parent]
-    return parent, test, after, paid + _summed(forgone, after, alive[parent] & stops), alive[parent] & ~stops
+    paid += _summed(forgone, after, alive[parent] & stops)
+    return after, paid, alive[parent] & ~stops, np.column_stack([orders[parent], test.astype(np.int8)])
 
 
 def _summed(table: Forgone, held: Sets, patients: Words) -> Doubles:
@@ -216,31 +220,26 @@ def exact_order(
     slack = SLACK * max(tariff.panel_cost, 1e-300) * n
     one_order, own_orders = _bounds(tariff, stopped, forgone, alive, start)
     best, upper = incumbent[0], incumbent[1] * n
-    held = np.array([start], dtype=np.int64)
-    cost = _summed(forgone.__getitem__, held, alive & stopped[held])
-    alive = alive & ~stopped[held]
-    orders = np.empty((1, 0), dtype=np.int8)
+    tables = stopped.__getitem__, forgone.__getitem__
+    held, cost, alive, orders = _first(start, alive, *tables)
     n_labels = 1
     while len(held):
-        parent, test, new_held, new_cost, new_alive = _next(
-            tariff.price_table(held), held, cost, alive, stopped.__getitem__, forgone.__getitem__
-        )
-        n_labels += len(parent)
-        done = popcount(new_alive) == 0
+        held, cost, alive, orders = _next(tariff.price_table(held), held, cost, alive, orders, *tables)
+        n_labels += len(held)
+        done = popcount(alive) == 0
         if done.any():
-            first = np.flatnonzero(done)[np.argmin(new_cost[done])]
-            if new_cost[first] < upper - slack:
-                upper, best = float(new_cost[first]), (*orders[parent[first]].tolist(), int(test[first]))
-        bound = new_cost + one_order[new_held]
+            first = np.flatnonzero(done)[np.argmin(cost[done])]
+            if cost[first] < upper - slack:
+                upper, best = float(cost[first]), tuple(orders[first].tolist())
+        bound = cost + one_order[held]
         kept = np.flatnonzero(~done & (bound < upper - slack))
         if time.monotonic() > deadline:  # every open label is still to be paid for
             lower = float(np.append(bound[kept], upper).min())
             return best, SearchProof(lower >= upper - slack, upper / n, lower / n, n_labels)
-        kept = kept[_undominated(new_held[kept], new_cost[kept], new_alive[kept])]
-        ahead = _summed(own_orders.__getitem__, new_held[kept], new_alive[kept])
-        kept = kept[new_cost[kept] + np.maximum(ahead, one_order[new_held[kept]]) < upper - slack]
-        held, alive, cost = new_held[kept], new_alive[kept], new_cost[kept]
-        orders = np.column_stack([orders[parent[kept]], test[kept].astype(np.int8)])
+        kept = kept[_undominated(held[kept], cost[kept], alive[kept])]
+        ahead = _summed(own_orders.__getitem__, held[kept], alive[kept])
+        kept = kept[cost[kept] + np.maximum(ahead, one_order[held[kept]]) < upper - slack]
+        held, cost, alive, orders = held[kept], cost[kept], alive[kept], orders[kept]
     return best, SearchProof(True, upper / n, upper / n, n_labels)
 
 

@@ -49,6 +49,13 @@ class DiagnosisSession:
     Tests may be observed in any order and in addition to what the plan says; the plan goes on from what is there. Once
     the evidence sufficed the session is finished and stays so; further observations still update the diagnosis.
 
+    Attributes
+    ----------
+    finished : bool
+        Whether the evidence suffices, or none is left.
+    spent : float
+        The bill so far.
+
     Examples
     --------
     >>> import numpy as np
@@ -65,17 +72,17 @@ class DiagnosisSession:
 
     def __init__(self, planner: DiagnosisPlanner) -> None:
         self._planner = planner
-        self._events: list[dict[str, Any]] = []
         self._start()
 
     def _start(self) -> None:
-        """Nothing is known yet."""
+        """Nothing has happened and nothing is known yet."""
+        self._events: list[dict[str, Any]] = []
         self._held = self._unavailable = 0  # sets of tests
         self._values: dict[str, Any] = {}
-        self._spent = 0.0
+        self.spent = 0.0
         self._node = 0 if self._planner.plan_.tests else -1
         self._opinion = self._planner.judge_.opinion(0, self._row({}))
-        self._finished = False
+        self.finished = False
         self._go_on()
 
     # ------------------------------------------------------------------------------------------ what is known
@@ -105,19 +112,9 @@ class DiagnosisSession:
         return str(self._planner.judge_.models.loyalty(self._held, self._row(self._values))[0])
 
     @property
-    def finished(self) -> bool:
-        """Whether the evidence suffices, or none is left."""
-        return self._finished
-
-    @property
-    def spent(self) -> float:
-        """The bill so far."""
-        return self._spent
-
-    @property
     def expected_remaining_cost(self) -> float:
         """What patients who came to this point of the plan, with this diagnosis, still paid on average."""
-        if self._finished or self._node < 0:
+        if self.finished or self._node < 0:
             return 0.0
         return self._planner.remaining_costs_[self._node][self._answer]
 
@@ -134,7 +131,7 @@ class DiagnosisSession:
     @property
     def next_evidence(self) -> NextEvidence | None:
         """The test to do next, its cost and why; None when the session is finished."""
-        if self._finished:
+        if self.finished:
             return None
         planner, tariff = self._planner, self._planner.tariff_
         waiting = tariff.known & ~self._held & ~self._unavailable
@@ -164,21 +161,17 @@ class DiagnosisSession:
             What came out. None is a result that nobody could read. A test of several features takes a dict; those
             that it leaves out are None.
         """
-        t = self._test(name)
-        self._happened({"observe": name, "values": self._read(t, value)})
-        return self
+        return self._happened({"observe": name, "values": value})
 
     def not_available(self, name: str) -> DiagnosisSession:
         """A test cannot be done; the plan goes on without it."""
-        self._test(name)
-        self._happened({"not_available": name})
-        return self
+        return self._happened({"not_available": name})
 
     def undo(self) -> DiagnosisSession:
         """Take the last event back."""
         if not self._events:
             raise ValueError("DiagnosisSession.undo: nothing has happened yet that could be taken back.")
-        before, self._events = self._events[:-1], []
+        before = self._events[:-1]
         self._start()
         for event in before:
             self._happened(event)
@@ -208,10 +201,7 @@ class DiagnosisSession:
         session = cls(planner)
         try:
             for event in events:
-                if "observe" in event:
-                    session.observe(event["observe"], event["values"])
-                else:
-                    session.not_available(event["not_available"])
+                session._happened(event)
         except (KeyError, TypeError) as error:
             raise ValueError(unreadable) from error
         return session
@@ -254,19 +244,21 @@ class DiagnosisSession:
             raise ValueError(f"DiagnosisSession.observe: {name!r} yields {features}; got a value for {unknown}.")
         return {feature: _plain(value.get(feature)) for feature in features}
 
-    def _happened(self, event: dict[str, Any]) -> None:
+    def _happened(self, event: dict[str, Any]) -> DiagnosisSession:
         """Note an event; what the plan refuses to read changes nothing."""
-        tests = self._planner.tariff_.tests
         if "observe" in event:
-            t = tests.index(event["observe"])
-            values = {**self._values, **event["values"]}
+            t = self._test(event["observe"])
+            read = self._read(t, event["values"])
+            values = self._values | read
             opinion = self._planner.judge_.opinion(self._held | 1 << t, self._row(values))
-            self._spent += self._price(t)
+            self.spent += self._price(t)
             self._held, self._values, self._opinion = self._held | 1 << t, values, opinion
+            self._events.append({"observe": event["observe"], "values": read})
         else:
-            self._unavailable |= 1 << tests.index(event["not_available"])
-        self._events.append(event)
+            self._unavailable |= 1 << self._test(event["not_available"])
+            self._events.append({"not_available": event["not_available"]})
         self._go_on()
+        return self
 
     def _go_on(self) -> None:
         """Go on in the plan past what was done already or cannot be done, and see whether the evidence suffices."""
@@ -281,7 +273,7 @@ class DiagnosisSession:
             self._node = plan.following[self._node][self._answer]
         asked = not tariff.known & ~(self._held | self._unavailable)  # what is known at the start comes first
         enough = bool(suffices(self._opinion[2], self._planner.level_)[0])
-        self._finished = self._finished or (asked and (enough or self._node < 0))
+        self.finished = self.finished or (asked and (enough or self._node < 0))
 
     def _price(self, t: int) -> float:
         """What a test costs now."""

@@ -12,7 +12,7 @@ and a bill is the sum of the prices along the order in which the tests were boug
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Doubles
+from multiform.state import require
 
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
 
@@ -149,7 +150,11 @@ class Tariff:
     @property
     def panel_order(self) -> tuple[int, ...]:
         """All tests, each as soon as it is allowed, in the order of the costs: the full panel as it is billed."""
-        held, order = self.known, []
+        return self.remaining_order(self.known, lambda tests, _: tests[0])
+
+    def remaining_order(self, held: int, choose: Callable[[list[int], int], int]) -> tuple[int, ...]:
+        """All tests outside a set, each time the one that is chosen of those that may be bought next."""
+        order: list[int] = []
         while held != self.everything:
             following = self.next_tests(held)
             if not following:
@@ -157,12 +162,16 @@ class Tariff:
                     f"requires of DiagnosisPlanner cannot be followed: {self.names(self.everything & ~held)} wait for "
                     "each other; leave out one of the rules that close the circle."
                 )
-            order.append(following[0])
-            held |= 1 << following[0]
+            order.append(choose(following, held))
+            held |= 1 << order[-1]
         return tuple(order)
 
     def checked(self) -> Tariff:
-        """Refuse precedence that nobody can follow: every test must be reachable from what is known."""
+        """Refuse parts of several lengths, and precedence that nobody can follow from what is known."""
+        lengths = {len(part) for part in (self.prices, self.discounted, self.groups, self.required)}
+        require(lengths == {len(self)} and len(self), "the tariff is wrong")
+        sets = (self.known, *self.required)
+        require(all(0 <= one <= self.everything for one in sets), "the tariff knows a test that there is not")
         _ = self.panel_order
         return self
 

@@ -12,11 +12,12 @@ import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.export._encodings import encoded
+from multiform.columns import Encodings
 from multiform.export._graph import Graph, is_double
 from multiform.loyalty import LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
@@ -28,24 +29,22 @@ Answer = tuple[str, str]
 ROUNDING = 1e-6
 
 
-def unwrapped(scope: Any, model: Any, X: Any) -> tuple[Any, Any]:
+def _unwrapped(graph: Graph, model: Any, X: Any) -> tuple[Any, Any]:
     """The classifier at the end of a pipeline or a `FrozenEstimator`, and the variable that it reads."""
-    from skl2onnx._parse import _parse_sklearn
-
     while isinstance(model, FrozenEstimator | Pipeline):
         if isinstance(model, FrozenEstimator):
             model = model.estimator
         else:
             for _, step in model.steps[:-1]:
                 if step not in (None, "passthrough"):
-                    X = _parse_sklearn(scope, step, [X])[0]
+                    X = graph.converted(step, X)[0]
             model = model.steps[-1][1]
     return model, X
 
 
 def answer(graph: Graph, model: Any, X: Any) -> Answer:
     """What a fitted classifier, ours or any that skl2onnx can convert, answers for the variable X, float or double."""
-    model, X = unwrapped(graph.scope, model, X)
+    model, X = _unwrapped(graph, model, X)
     if isinstance(model, QMSClassifier):
         return _chances(graph, log_scores(graph, model, X), model.temperature_)
     if isinstance(model, QMSClassifierCV):
@@ -83,7 +82,7 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
     """
     separators, factors = model.separators_, model.factors_
     center, scale = separators.scaling.center, separators.scaling.scale
-    centred = graph.node("Sub", encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
+    centred = graph.node("Sub", _encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
     scaled = graph.node("Div", centred, graph.constant(scale[None, :]))
     columns = graph.cast(graph.cast(scaled, np.float32), np.float64)
     read = columns if separators.columns is None else graph.columns(columns, separators.columns)
@@ -105,7 +104,6 @@ def _chances(graph: Graph, scores: str, temperature: float) -> Answer:
 def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
     """Another library's classifier, by its own converter."""
     from skl2onnx._supported_operators import sklearn_operator_name_map
-    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
 
     name = type(model).__name__
     if type(model) not in sklearn_operator_name_map or not hasattr(model, "predict_proba"):
@@ -115,16 +113,94 @@ def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
         )
     graph.scope.add_options(id(model), {"zipmap": False})
     graph.container.add_options(id(model), {"zipmap": False})
-    operator = graph.scope.declare_local_operator(sklearn_operator_name_map[type(model)], model)
-    operator.inputs.append(X)
+    label, chances = graph.converted(model, X)
     text = np.asarray(model.classes_).dtype.kind in "UO"
-    label = graph.scope.declare_local_variable("label", StringTensorType() if text else Int64TensorType())
-    chances = graph.scope.declare_local_variable("chances", X.type.__class__())
-    operator.outputs.append(label)
-    operator.outputs.append(chances)
     keys = {"keys_strings" if text else "keys_int64s": list(model.classes_)}
     index = graph.node("LabelEncoder", label.full_name, values_int64s=list(range(len(model.classes_))), **keys)
     return graph.flat(index), graph.cast(chances.full_name, np.float64)
+
+
+# ----------------------------------------------------------------------------------------------------- encodings
+
+
+def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
+    """The plain columns and what each transformer makes of them, as doubles: shape (n, width)."""
+    plain = graph.cast(X.full_name, np.float64)
+    # A float cannot hold 0.1 as a double can, so what is compared with a float is a float.
+    precision = np.float64 if is_double(X) else np.float32
+    parts = [plain]
+    names = [name for name in encodings.names if name != "plain"]
+    for name, transformer in zip(names, encodings.transformers, strict=True):
+        if name == "enriched":
+            for _, part, columns in transformer.transformers_:
+                if isinstance(part, OneHotEncoder) and len(columns):
+                    parts.append(_one_hot(graph, plain, columns, part, precision))
+                elif isinstance(part, SplineTransformer) and len(columns):
+                    parts.append(_hinges(graph, plain, columns, part, precision))
+        else:
+            parts.append(graph.cast(graph.converted(transformer, X)[0].full_name, np.float64))
+    return graph.beside(*parts)
+
+
+def _one_hot(graph: Graph, X: str, columns: Array, encoder: OneHotEncoder, precision: Any) -> str:
+    """1 where a column has the value of a category; a value never seen is 0 everywhere."""
+    repeated = np.repeat(columns, [len(known) for known in encoder.categories_])
+    values = np.concatenate(encoder.categories_).astype(precision).astype(np.float64)
+    return graph.cast(graph.node("Equal", graph.columns(X, repeated), graph.constant(values[None, :])), np.float64)
+
+
+def _hinges(graph: Graph, X: str, columns: Array, transformer: SplineTransformer, precision: Any) -> str:
+    """Splines of degree 1: on piece r of its axis, feature c becomes ``value[c, r] + slope[c, r] (x - origin[c, r])``.
+
+    The piece is found by counting the knots that x has reached.
+    """
+    if transformer.degree != 1:
+        raise ValueError(f"to_onnx can export SplineTransformer of degree 1; got {transformer.degree}.")
+    edges, origin, value, slope = _pieces(transformer, precision)
+    n_features, n_pieces, n_splines = value.shape
+    x = graph.node("Unsqueeze", graph.columns(X, columns), graph.constant([2]))
+    reached = graph.cast(graph.node("GreaterOrEqual", x, graph.constant(edges[None])), np.int64)
+    first = np.arange(n_features)[None, :] * n_pieces
+    piece = graph.node("Add", graph.total(reached, axis=2), graph.constant(first))
+
+    def of_piece(table: Array) -> str:
+        return graph.node("Gather", graph.constant(table.reshape(n_features * n_pieces, -1)), piece)
+
+    along = graph.node("Mul", graph.node("Sub", x, of_piece(origin)), of_piece(slope))
+    whole = graph.node("Add", along, of_piece(value))
+    return graph.node("Reshape", whole, graph.constant([-1, n_features * n_splines]))
+
+
+def _pieces(transformer: SplineTransformer, precision: Any) -> tuple[Array, Array, Array, Array]:
+    """Where the pieces of each feature begin, and the lines on them: edges, origin, value and slope.
+
+    The lines are read off the transformer itself, at two points inside each piece, and not derived from its knots:
+    scikit-learn 1.9 and older continue the features after the first from their second knot on instead of the first.
+    """
+    knots = [np.unique(spline.t[1:-1]) for spline in transformer.bsplines_]  # the outermost two only pad
+    n_edges = max(map(len, knots))
+    # Features with fewer knots have their last piece cut further, which changes nothing.
+    step = np.array([[np.ptp(own) or 1.0] for own in knots])
+    more = [by * (1 + np.arange(n_edges - len(own))) for own, by in zip(knots, step, strict=True)]
+    edges = np.stack([np.append(own, own[-1] + further) for own, further in zip(knots, more, strict=True)])
+    begin, end = np.hstack([edges[:, :1] - step, edges]), np.hstack([edges, edges[:, -1:] + step])
+    origin = begin + (end - begin) / 3
+    second = begin + (end - begin) * 2 / 3
+    value, value_second, at_edge = (_transformed(transformer, points) for points in (origin, second, edges))
+    slope = (value_second - value) / (second - origin)[..., None]
+    # Equal knots make a jump; the knot itself belongs to the piece that has its value.
+    from_left = value[:, :-1] + slope[:, :-1] * (edges - origin[:, :-1])[..., None]
+    from_right = value[:, 1:] + slope[:, 1:] * (edges - origin[:, 1:])[..., None]
+    left = np.abs(at_edge - from_left).max(axis=2) < np.abs(at_edge - from_right).max(axis=2)
+    reached = edges.astype(precision)
+    reached = np.where(left, np.nextafter(reached, precision(np.inf)), reached)
+    return reached.astype(np.float64), origin, value, slope
+
+
+def _transformed(transformer: SplineTransformer, points: Array) -> Array:
+    """What becomes of the points (n_features, n_points): shape (n_features, n_points, n_splines)."""
+    found = transformer.transform(points.T)
+    return np.asarray(found).reshape(points.shape[1], len(points), -1).transpose(1, 0, 2)
 
 
 # ------------------------------------------------------------------------------------------------------- loyalty
@@ -161,7 +237,7 @@ def judged(graph: Graph, model: LoyaltyClassifier, X: Any) -> tuple[Answer, str,
 
 def _member(graph: Graph, model: Any, X: Any) -> tuple[str, str]:
     """Predicted class indices (n,), and scores that are higher for a likelier class (n, m)."""
-    model, X = unwrapped(graph.scope, model, X)
+    model, X = _unwrapped(graph, model, X)
     if isinstance(model, QMSClassifier):
         scores = log_scores(graph, model, X)
     elif isinstance(model, LinearClassifierMixin):
@@ -227,7 +303,7 @@ def triaged(graph: Graph, model: TriageClassifier, X: Any) -> tuple[Answer, str,
 
 def _trusted(graph: Graph, model: TriageClassifier, X: Any) -> tuple[Answer, str]:
     """The estimator's answer and the trust in it, by the method that `score_method` means."""
-    estimator, X = unwrapped(graph.scope, model.estimator_, X)
+    estimator, X = _unwrapped(graph, model.estimator_, X)
     method = model.score_method
     if method == "auto":
         # A pipeline does not pass loyalty_score on, so "auto" has meant its chances.

@@ -65,6 +65,12 @@ class Graph:
         else:
             self.node("Cast", source, outputs=[target.full_name], to=kind)
 
+    def converted(self, model: Any, X: Any) -> Any:
+        """The variables that another library's model makes of X, by its own converter."""
+        from skl2onnx._parse import _parse_sklearn
+
+        return _parse_sklearn(self.scope, model, [X])
+
     # ------------------------------------------------------------------------------- what several converters need
 
     def cast(self, value: str, kind: Any) -> str:

@@ -39,6 +39,11 @@ class ModelFileError(ValueError):
     """A file that is no model file, or is damaged, or newer than this version of multiform; one sentence says which."""
 
 
+def damaged(name: str, what: str) -> ModelFileError:
+    """The error; `name` is what errors call the file."""
+    return ModelFileError(f"{name} is damaged: {what}.")
+
+
 def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
     """The bytes of a file.
 
@@ -84,28 +89,20 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
         )
     (length,) = LENGTH.unpack_from(content, BODY_AT)
     if length > len(content) - JSON_AT:
-        raise ModelFileError(f"{name} is damaged: it says that its description has {length} bytes, which it has not.")
-    return _json(content[JSON_AT : JSON_AT + length], name), _arrays(content[JSON_AT + length :], name)
-
-
-def _json(text: bytes, name: str) -> dict[str, Any]:
+        raise damaged(name, f"it says that its description has {length} bytes, which it has not")
     try:
-        header = json.loads(text)
+        header = json.loads(content[JSON_AT : JSON_AT + length])
     except (ValueError, RecursionError) as error:
-        raise ModelFileError(f"{name} is damaged: its description is not JSON ({error}).") from error
+        raise damaged(name, f"its description is not JSON ({error})") from error
     if not isinstance(header, dict):
-        raise ModelFileError(f"{name} is damaged: its description is not a JSON object.")
-    return header
-
-
-def _arrays(content: bytes, name: str) -> Arrays:
+        raise damaged(name, "its description is not a JSON object")
     library = _safetensors()
     try:
-        found: Arrays = library.load(content)
+        arrays: Arrays = library.load(content[JSON_AT + length :])
     except Exception as error:  # whatever the library says of bytes that are not its own
-        raise ModelFileError(f"{name} is damaged: its arrays cannot be read ({error}).") from error
+        raise damaged(name, f"its arrays cannot be read ({error})") from error
     # Ours to change, as a fitted model's arrays are.
-    return {key: array if array.flags.writeable else array.copy() for key, array in found.items()}
+    return header, {key: array if array.flags.writeable else array.copy() for key, array in arrays.items()}
 
 
 def _safetensors() -> Any:

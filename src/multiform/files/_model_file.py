@@ -15,9 +15,8 @@ import sklearn
 
 from multiform._version import __version__
 from multiform.files._atomic import atomic_path
-from multiform.files._container import FORMAT_VERSION, Arrays, ModelFileError, pack, unpack
-from multiform.files._kinds import OURS
-from multiform.files._tree import TreeReader, TreeWriter
+from multiform.files._container import FORMAT_VERSION, Arrays, ModelFileError, damaged, pack, unpack
+from multiform.files._tree import OURS, TreeReader, TreeWriter
 
 SCHEMA = "multiform model"
 
@@ -115,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         what = " ".join(str(error).split()).rstrip(".")
         raise ModelFileError(f"{name} holds no model that works: {what}.") from error
     if type(model).__name__ != kind:
-        raise ModelFileError(f"{name} is damaged: it says {kind} and holds {type(model).__name__}.")
+        raise damaged(name, f"it says {kind} and holds {type(model).__name__}")
     return model
 
 
@@ -177,7 +176,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
         raise IsADirectoryError(f"{name} is a folder, not a model file.") from error
     header, arrays = unpack(content, name)
     if header.get("schema") != SCHEMA or header.get("kind") not in list(OURS):
-        raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
+        raise damaged(name, "it does not say which model it holds")
     forms = {
         "versions": dict,
         "written": str,
@@ -189,11 +188,11 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
     }
     for key, form in forms.items():
         if key not in header or not isinstance(header[key], form):
-            raise ModelFileError(f"{name} is damaged: its description has no {key}.")
+            raise damaged(name, f"its description has no {key}")
     for column in header["columns"] or []:
         described = isinstance(column, dict) and {"name", "role", "why", "becomes"} <= column.keys()
         if not (isinstance(column, str) or (described and isinstance(column["becomes"], list))):
-            raise ModelFileError(f"{name} is damaged: its description of a column is wrong.")
+            raise damaged(name, "its description of a column is wrong")
     return header, arrays, len(content)
 
 

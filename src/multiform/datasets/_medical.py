@@ -1,7 +1,6 @@
-"""The medical sets inside the package.
+"""The medical sets inside the package: of each, ``data/NAME.md`` says source, licence and the meaning of the columns.
 
-Each is a table in ``data/`` (CSV, target last, an empty cell is a missing value; a large one is compressed)
-and ``data/NAME.md`` (source, licence, meaning of the columns).
+The table is ``data/NAME.csv`` (target last, an empty cell is a missing value; a large one is compressed).
 """
 
 import csv
@@ -39,8 +38,7 @@ def load_heart_disease(
         costs : dict
             Its price alone, in Canadian dollars (Turney 1995).
         groups : dict
-            For each group of tests that share a part of their price, the price of each of them once
-            another of the group has been bought.
+            For each group of tests that share a part of their price, that of each once another has been bought.
         delays : dict
             Whether its result is "immediate" or "delayed".
 
@@ -67,13 +65,12 @@ def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = F
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
+        As for :func:`load_heart_disease`.
 
     Returns
     -------
-    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
-        ``data`` (699 x 9, missing values are NaN), ``target`` (0 benign, 1 malignant), ``feature_names``,
-        ``target_names``, ``frame`` and ``DESCR``.
+    data : Bunch or tuple, as of :func:`load_heart_disease`
+        ``data`` is 699 x 9, missing values are NaN; ``target`` is 0 (benign) or 1 (malignant).
 
     Examples
     --------
@@ -91,13 +88,12 @@ def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
+        As for :func:`load_heart_disease`.
 
     Returns
     -------
-    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
-        ``data`` (155 x 19, missing values are NaN), ``target`` (0 lives, 1 dies), ``feature_names``,
-        ``target_names``, ``frame`` and ``DESCR``.
+    data : Bunch or tuple, as of :func:`load_heart_disease`
+        ``data`` is 155 x 19, missing values are NaN; ``target`` is 0 (lives) or 1 (dies).
 
     Examples
     --------
@@ -117,13 +113,12 @@ def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
+        As for :func:`load_heart_disease`.
 
     Returns
     -------
-    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
-        ``data`` (7200 x 21), ``target`` (0 to 2, the source's class less one; 2 is normal),
-        ``feature_names``, ``target_names``, ``frame`` and ``DESCR``.
+    data : Bunch or tuple, as of :func:`load_heart_disease`
+        ``data`` is 7200 x 21; ``target`` is 0 to 2, the source's class less one; 2 is normal.
 
     Examples
     --------
@@ -143,16 +138,13 @@ def _rows(name: str) -> list[list[str]]:
 
 def _heart_costs() -> dict[str, dict[str, Any]]:
     header, *rows = _rows("heart_disease_costs")
-    costs: dict[str, float] = {}
-    delays: dict[str, str] = {}
-    groups: dict[str, dict[str, float]] = {}
-    for row in rows:
-        test = dict(zip(header, row, strict=True))
-        costs[test["test"]] = float(test["cost"])
-        delays[test["test"]] = test["result"]
+    tests = [dict(zip(header, row, strict=True)) for row in rows]
+    groups: dict[str, Any] = {test["group"]: {} for test in tests if test["group"]}
+    for test in tests:
         if test["group"]:
-            groups.setdefault(test["group"], {})[test["test"]] = float(test["cost_in_group"])
-    return {"costs": costs, "groups": groups, "delays": delays}
+            groups[test["group"]][test["test"]] = float(test["cost_in_group"])
+    costs = {test["test"]: float(test["cost"]) for test in tests}
+    return {"costs": costs, "groups": groups, "delays": {test["test"]: test["result"] for test in tests}}
 
 
 def _loaded(

@@ -61,6 +61,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
         )
     writer = TreeWriter()
     tree = writer.write(model, "model")
+    described = [column.description() for column in getattr(model, "columns_", [])]  # of a table model
     header = {
         "schema": SCHEMA,
         "kind": name,
@@ -73,8 +74,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
         },
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "classes": plain(getattr(model, "classes_", None)),
-        "columns": _columns(model),
-        "training": _training(model),
+        "columns": described or plain(getattr(model, "feature_names_in_", None)),
+        "training": plain(_training(model)),
         "notes": plain(dict(notes or {})),
         "model": tree,
     }
@@ -196,37 +197,22 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
     return header, arrays, len(content)
 
 
-def _columns(model: Any) -> Any:
-    """Names of the columns that the model reads and, of a table model, what becomes of each."""
-    if hasattr(model, "columns_"):
-        return [column.description() for column in model.columns_]
-    return plain(getattr(model, "feature_names_in_", None))
-
-
 def _training(model: Any) -> dict[str, Any]:
     """The figures of the fit that a person asks first."""
-    summary: dict[str, Any] = {}
-    for key, attribute in {"n_features": "n_features_in_", "passes": "n_iter_", "accuracy": "oof_accuracy_"}.items():
-        if hasattr(model, attribute):
-            summary[key] = plain(getattr(model, attribute))
+    figures = {"n_features": "n_features_in_", "passes": "n_iter_", "accuracy": "oof_accuracy_"}
+    summary = {key: getattr(model, attribute) for key, attribute in figures.items() if hasattr(model, attribute)}
     if hasattr(model, "loyalty_table_"):
-        summary["loyalty"] = plain(model.loyalty_table_.as_dict())
+        summary["loyalty"] = model.loyalty_table_.as_dict()
     if hasattr(model, "certificates_"):
-        summary["promise"] = {
-            "target_accuracy": plain(model.target_accuracy),
-            "confidence": plain(model.confidence),
-            "guarantee": model.guarantee_,
-            "coverage": plain(
-                float(np.sum([c.n_accepted for c in model.certificates_]))
-                / max(1.0, float(np.sum([c.n_tested for c in model.certificates_])))
-            ),
-        }
+        n_accepted = sum(certificate.n_accepted for certificate in model.certificates_)
+        n_tested = sum(certificate.n_tested for certificate in model.certificates_)
+        promise = ("target_accuracy", "confidence", "guarantee_")
+        summary["promise"] = {name.rstrip("_"): getattr(model, name) for name in promise}
+        summary["promise"]["coverage"] = n_accepted / max(1, n_tested)
     if hasattr(model, "expected_cost_"):
-        names = ("order_", "theta_", "level_", "expected_cost_", "panel_cost_")
-        summary["plan"] = {name.rstrip("_"): plain(getattr(model, name)) for name in names}
-    if hasattr(model, "training_"):
-        summary |= plain(model.training_)
-    inner = getattr(model, "estimator_", None)
-    if inner is not None and hasattr(model, "columns_"):
-        summary["estimator"] = {"kind": type(inner).__name__, **_training(inner)}
+        plan = ("order_", "theta_", "level_", "expected_cost_", "panel_cost_")
+        summary["plan"] = {name.rstrip("_"): getattr(model, name) for name in plan}
+    summary |= getattr(model, "training_", {})
+    if hasattr(model, "columns_"):
+        summary["estimator"] = {"kind": type(model.estimator_).__name__, **_training(model.estimator_)}
     return summary

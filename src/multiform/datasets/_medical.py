@@ -58,19 +58,14 @@ def load_heart_disease(
 
 
 def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Load the original Wisconsin breast cancer data: 699 biopsies, 9 cell features, benign or malignant.
+    """Load the original Wisconsin breast cancer data: 699 biopsies, 9 cell features, benign (0) or malignant (1).
 
     This is the cytology set; scikit-learn's ``load_breast_cancer`` is the later one of image features.
 
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`.
-
-    Returns
-    -------
-    data : Bunch or tuple, as of :func:`load_heart_disease`
-        ``data`` is 699 x 9, missing values are NaN; ``target`` is 0 (benign) or 1 (malignant).
+        As for :func:`load_heart_disease`, whose Returns section holds here, too.
 
     Examples
     --------
@@ -83,17 +78,12 @@ def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = F
 
 
 def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Load the hepatitis data: 155 patients, 19 findings, whether the patient died.
+    """Load the hepatitis data: 155 patients, 19 findings, whether the patient lives (0) or dies (1).
 
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`.
-
-    Returns
-    -------
-    data : Bunch or tuple, as of :func:`load_heart_disease`
-        ``data`` is 155 x 19, missing values are NaN; ``target`` is 0 (lives) or 1 (dies).
+        As for :func:`load_heart_disease`, whose Returns section holds here, too.
 
     Examples
     --------
@@ -108,17 +98,13 @@ def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the thyroid data: 7200 patients, 21 findings, three classes of which the normal one has 93 %.
 
-    The first 3772 rows are the source's training part, the other 3428 its test part.
+    The target is 0 to 2, the source's class less one; 2 is normal. The first 3772 rows are the source's training part,
+    the other 3428 its test part.
 
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`.
-
-    Returns
-    -------
-    data : Bunch or tuple, as of :func:`load_heart_disease`
-        ``data`` is 7200 x 21; ``target`` is 0 to 2, the source's class less one; 2 is normal.
+        As for :func:`load_heart_disease`, whose Returns section holds here, too.
 
     Examples
     --------

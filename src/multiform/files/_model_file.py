@@ -15,8 +15,7 @@ import sklearn
 
 from multiform._version import __version__
 from multiform.files._atomic import atomic_path
-from multiform.files._container import FORMAT_VERSION, Arrays, ModelFileError, damaged, pack, unpack
-from multiform.files._tree import OURS, TreeReader, TreeWriter
+from multiform.files._format import FORMAT_VERSION, OURS, ModelFileError, TreeReader, TreeWriter, damaged, pack, unpack
 
 SCHEMA = "multiform model"
 
@@ -166,7 +165,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any], int]:
     """The description, of a form that whoever reads it can rely on, the arrays, and the number of bytes."""
     name = os.fspath(path)
     try:

@@ -341,10 +341,9 @@ def _cells(text: str, separator: str) -> list[str]:
 
 
 class _Parser:
-    """From blocks to frames, by the separator and the column names that the first record gives."""
+    """From blocks to frames, by the separator and the column names of the first record; errors call the file `name`."""
 
     def __init__(self, header: bytes, name: str, separator: str | None, line: int) -> None:
-        """`name` is what errors call the file."""
         self.name = name
         text = _text(header, name, line)
         if "\x00" in text:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import SplineTransformer
 
-from multiform.export._encodings import _pieces
+from multiform.export._answers import _pieces
 
 VALUES = st.one_of(st.integers(-5, 5).map(float), st.floats(-100, 100, allow_subnormal=False))
 
@@ -46,7 +46,7 @@ def test_single_precision_keeps_the_side_of_a_knot():
 
 
 def test_other_degrees_are_refused():
-    from multiform.export._encodings import _hinges
+    from multiform.export._answers import _hinges
 
     X = np.random.default_rng(0).normal(size=(50, 1))
     with pytest.raises(ValueError, match="can export SplineTransformer of degree 1; got 2"):

@@ -11,8 +11,8 @@ from sklearn.kernel_approximation import Nystroem
 
 import multiform
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
-from multiform.files import ModelFileError, _container, describe
-from multiform.files._container import pack, unpack
+from multiform.files import ModelFileError, _format, describe
+from multiform.files._format import pack, unpack
 from tests.files import models
 
 
@@ -60,7 +60,7 @@ def test_a_transfer_that_changes_line_ends_is_noticed(content, tmp_path):
 
 def test_a_newer_file_says_so(content, tmp_path, monkeypatch):
     header, arrays = unpack(content, "here")
-    monkeypatch.setattr(_container, "FORMAT_VERSION", 7)
+    monkeypatch.setattr(_format, "FORMAT_VERSION", 7)
     newer = pack(header, arrays)
     monkeypatch.undo()
     refused(newer, tmp_path, "has format 7, and this version of multiform reads formats up to 2: install a newer")
@@ -72,7 +72,7 @@ def test_a_newer_file_says_so(content, tmp_path, monkeypatch):
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_file_from_before_the_first_release_says_so(version, content, tmp_path, monkeypatch):
     header, arrays = unpack(content, "here")
-    monkeypatch.setattr(_container, "FORMAT_VERSION", version)
+    monkeypatch.setattr(_format, "FORMAT_VERSION", version)
     older = pack(header, arrays)
     monkeypatch.undo()
     refused(older, tmp_path, f"has format {version}, which no released version of multiform wrote: fit the model again")

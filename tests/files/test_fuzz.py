@@ -5,7 +5,7 @@ import pytest
 
 import multiform
 from multiform.files import ModelFileError
-from multiform.files._container import BODY_AT, DIGEST_AT, JSON_AT, MAGIC, unpack
+from multiform.files._format import BODY_AT, DIGEST_AT, JSON_AT, MAGIC, unpack
 from tests.files import models
 
 
@@ -99,7 +99,7 @@ def test_mutations_with_a_right_checksum(tmp_path):
 
 def test_json_mutations_with_a_right_checksum(tmp_path):
     """Values of the description exchanged for others: the parts no longer fit each other."""
-    from multiform.files._container import pack
+    from multiform.files._format import pack
 
     path = tmp_path / "model.mfm"
     multiform.save(models.model("cv"), path)

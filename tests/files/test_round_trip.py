@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as hnp
 import multiform
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.files import describe
-from multiform.files._tree import TreeReader, TreeWriter
+from multiform.files._format import TreeReader, TreeWriter
 from tests.files import models
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiform.tables import TableError, _delimited, batches, read, sources
+from multiform.tables import TableError, _reading, batches, read, sources
 
 FRAME = pl.DataFrame({"a": ["1", "2", None], "b": ["x", "y, z", 'say "hi"'], "c": ["1.5", "", "line\nbreak"]})
 
@@ -191,17 +191,17 @@ def test_blocks_never_cut_a_record(table, block, tmp_path_factory):
     path = tmp_path_factory.mktemp("blocks") / "table.csv"
     frame = pl.DataFrame(table, schema=["a", "b", "c"], orient="row")
     frame.write_csv(path, quote_style="always")
-    before = _delimited.BLOCK_BYTES
+    before = _reading.BLOCK_BYTES
     try:
-        _delimited.BLOCK_BYTES = block
+        _reading.BLOCK_BYTES = block
         found = read(sources([path]))
     finally:
-        _delimited.BLOCK_BYTES = before
+        _reading.BLOCK_BYTES = before
     assert rows(found) == rows(frame)
 
 
 def test_batches_come_in_order_and_know_their_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(_delimited, "BLOCK_BYTES", 64)
+    monkeypatch.setattr(_reading, "BLOCK_BYTES", 64)
     path = tmp_path / "table.csv"
     path.write_text("n,text\n" + "".join(f'{n},"two\nlines"\n' for n in range(50)))
     found = list(batches(sources([path])))

@@ -2,7 +2,7 @@
 
 Three rooms read columns: `multiform.tables` (any table, by way of polars), `multiform.diagnosis` (the features of a
 plan, as arrays) and `QMSClassifierCV` (one-hot values and hinges beside the columns of a matrix). What they do alike
-stands here once. Where they differ, `_plans.py` has the numbers beside those of tables, and `Number` and `Category`
+stands here once. Where they differ, `_encodings.py` has the numbers beside those of tables, and `Number` and `Category`
 say what becomes of missing cells.
 """
 
@@ -17,9 +17,8 @@ from multiform.columns._cells import (
     typed,
 )
 from multiform.columns._decide import MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, decide
-from multiform.columns._encodings import Encodings
+from multiform.columns._encodings import Encoding, Encodings
 from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text, column_from
-from multiform.columns._plans import Encoding
 
 __all__ = [
     "MOST_CATEGORIES",

@@ -51,16 +51,10 @@ class Column(ABC):
 
     @abstractmethod
     def encode(self, series: Any) -> Encoded:
-        """The numbers for a polars series of any length, and its cells that are odd.
+        """The numbers for a polars series of any length, shape (n, width), and how many of its cells are odd, a dict.
 
-        These are "missing", "unseen" (a category that the training data do not have) or "unreadable" (in a column of
+        They are "missing", "unseen" (a category that the training data do not have) or "unreadable" (in a column of
         numbers or dates, a cell that is neither).
-
-        Returns
-        -------
-        values : ndarray of shape (n, width)
-        odd : dict
-            How many cells are odd in each of these ways.
         """
 
     @property

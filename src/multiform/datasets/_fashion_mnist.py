@@ -17,12 +17,7 @@ _SIDE = 28
 _N_CLASSES = 10
 _N_TRAIN = 60_000
 _UNSIGNED_BYTE = 0x08
-_FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
+_FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 
 Images = NDArray[np.uint8]
 Labels = NDArray[np.int64]
@@ -31,9 +26,9 @@ Labels = NDArray[np.int64]
 def load_fashion_mnist(data_dir: str | os.PathLike[str] | None = None) -> tuple[Images, Labels, Images, Labels]:
     """Load Fashion-MNIST: 60,000 training and 10,000 test images of clothes in 10 classes.
 
-    The first of these that is there is taken, and then must be right: the folder ``data_dir``; the folder
-    that the environment variable ``MULTIFORM_FASHION_MNIST`` names; the folder of Debian's package
-    ``dataset-fashion-mnist``; :func:`sklearn.datasets.fetch_openml`, which downloads once and keeps a copy.
+    The first of these that is there is taken, and then must be right: the folder ``data_dir``; the folder that the
+    environment variable ``MULTIFORM_FASHION_MNIST`` names; the folder of Debian's package ``dataset-fashion-mnist``;
+    :func:`sklearn.datasets.fetch_openml`, which downloads once and keeps a copy.
 
     Parameters
     ----------
@@ -43,12 +38,8 @@ def load_fashion_mnist(data_dir: str | os.PathLike[str] | None = None) -> tuple[
 
     Returns
     -------
-    X_train : uint8 array of shape (60000, 784)
-        Grey values, one row an image.
-    y_train : int64 array of shape (60000,)
-        Classes 0 to 9.
-    X_test : uint8 array of shape (10000, 784)
-    y_test : int64 array of shape (10000,)
+    X_train, y_train, X_test, y_test : arrays of shape (60000, 784), (60000,), (10000, 784) and (10000,)
+        Grey values, uint8, one row per image; classes 0 to 9, int64.
 
     Raises
     ------
@@ -99,8 +90,8 @@ def _read_part(images_path: Path, labels_path: Path) -> tuple[Images, Labels]:
         )
     if len(images) != len(labels):
         raise ValueError(
-            f"{images_path} holds {len(images)} images and {labels_path} holds {len(labels)} labels; the two "
-            "files must be of the same part of the data."
+            f"{images_path} holds {len(images)} images and {labels_path} holds {len(labels)} labels; the two files "
+            "must be of the same part of the data."
         )
     if len(labels) and labels.max() >= _N_CLASSES:
         raise ValueError(
@@ -113,8 +104,8 @@ def _read_part(images_path: Path, labels_path: Path) -> tuple[Images, Labels]:
 def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     """Read an array of unsigned bytes with ``n_dimensions`` axes from an IDX file, plain or ``.gz``.
 
-    The header is two zero bytes, the type (8 for unsigned bytes), the number of axes, and one big-endian
-    32-bit length an axis; the array follows in C order and ends the file.
+    The header is two zero bytes, the type (8 for unsigned bytes), the number of axes, and one big-endian 32-bit length
+    per axis; the array follows in C order and ends the file.
     """
     content = path.read_bytes()
     if path.suffix == ".gz":
@@ -126,9 +117,8 @@ def read_idx(path: Path, n_dimensions: int) -> NDArray[np.uint8]:
     expected = (0, 0, _UNSIGNED_BYTE, n_dimensions)
     if tuple(content[:4]) != expected:
         raise ValueError(
-            f"{path} is not an IDX file of unsigned bytes with {n_dimensions} axes: it must start with the "
-            f"bytes {bytes(expected).hex(' ')} and starts with {content[:4].hex(' ') or 'nothing'}; "
-            "replace the file."
+            f"{path} is not an IDX file of unsigned bytes with {n_dimensions} axes: it must start with the bytes "
+            f"{bytes(expected).hex(' ')} and starts with {content[:4].hex(' ') or 'nothing'}; replace the file."
         )
     if len(content) < header.size:
         raise ValueError(f"{path} ends within its header, after {len(content)} bytes; get the file again.")
@@ -151,12 +141,11 @@ def _load_openml() -> tuple[Images, Labels, Images, Labels]:
         X, y = fetch_openml("Fashion-MNIST", version=1, return_X_y=True, as_frame=False, parser=parser)
     except (OSError, ValueError) as error:  # no connection, or OpenML's answer was no data
         raise FileNotFoundError(
-            f"Fashion-MNIST was not found: data_dir is not given, the environment variable "
-            f"{ENVIRONMENT_VARIABLE} is not set, there is no folder {DEBIAN_FOLDER}, and OpenML gave nothing "
-            f"({error}). Do one of these: run `apt install dataset-fashion-mnist` (Debian, Ubuntu); or put "
-            "the four files of https://github.com/zalandoresearch/fashion-mnist (folder data/fashion) into a "
-            f"folder and give it as data_dir or in {ENVIRONMENT_VARIABLE}; or call again with an internet "
-            "connection."
+            f"Fashion-MNIST was not found: data_dir is not given, the environment variable {ENVIRONMENT_VARIABLE} is "
+            f"not set, there is no folder {DEBIAN_FOLDER}, and OpenML gave nothing ({error}). Do one of these: run "
+            "`apt install dataset-fashion-mnist` (Debian, Ubuntu); or put the four files of "
+            "https://github.com/zalandoresearch/fashion-mnist (folder data/fashion) into a folder and give it as "
+            f"data_dir or in {ENVIRONMENT_VARIABLE}; or call again with an internet connection."
         ) from error
     X, y = X.astype(np.uint8), y.astype(np.int64)
     # OpenML has one table, the training images first; they have as many of each class.

@@ -1,7 +1,6 @@
-"""The medical sets inside the package.
+"""The medical sets inside the package: of each, ``data/NAME.md`` says source, licence and the meaning of the columns.
 
-Each is a table in ``data/`` (CSV, target last, an empty cell is a missing value; a large one is compressed)
-and ``data/NAME.md`` (source, licence, meaning of the columns).
+The table is ``data/NAME.csv`` (target last, an empty cell is a missing value; a large one is compressed).
 """
 
 import csv
@@ -39,8 +38,7 @@ def load_heart_disease(
         costs : dict
             Its price alone, in Canadian dollars (Turney 1995).
         groups : dict
-            For each group of tests that share a part of their price, the price of each of them once
-            another of the group has been bought.
+            For each group of tests that share a part of their price, that of each once another has been bought.
         delays : dict
             Whether its result is "immediate" or "delayed".
 
@@ -60,20 +58,14 @@ def load_heart_disease(
 
 
 def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Load the original Wisconsin breast cancer data: 699 biopsies, 9 cell features, benign or malignant.
+    """Load the original Wisconsin breast cancer data: 699 biopsies, 9 cell features, benign (0) or malignant (1).
 
     This is the cytology set; scikit-learn's ``load_breast_cancer`` is the later one of image features.
 
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
-
-    Returns
-    -------
-    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
-        ``data`` (699 x 9, missing values are NaN), ``target`` (0 benign, 1 malignant), ``feature_names``,
-        ``target_names``, ``frame`` and ``DESCR``.
+        As for :func:`load_heart_disease`, whose Returns section holds here, too.
 
     Examples
     --------
@@ -86,18 +78,12 @@ def load_breast_cancer_wisconsin(*, return_X_y: bool = False, as_frame: bool = F
 
 
 def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
-    """Load the hepatitis data: 155 patients, 19 findings, whether the patient died.
+    """Load the hepatitis data: 155 patients, 19 findings, whether the patient lives (0) or dies (1).
 
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
-
-    Returns
-    -------
-    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
-        ``data`` (155 x 19, missing values are NaN), ``target`` (0 lives, 1 dies), ``feature_names``,
-        ``target_names``, ``frame`` and ``DESCR``.
+        As for :func:`load_heart_disease`, whose Returns section holds here, too.
 
     Examples
     --------
@@ -112,18 +98,13 @@ def load_hepatitis(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
 def load_thyroid(*, return_X_y: bool = False, as_frame: bool = False) -> Any:
     """Load the thyroid data: 7200 patients, 21 findings, three classes of which the normal one has 93 %.
 
-    The first 3772 rows are the source's training part, the other 3428 its test part.
+    The target is 0 to 2, the source's class less one; 2 is normal. The first 3772 rows are the source's training part,
+    the other 3428 its test part.
 
     Parameters
     ----------
     return_X_y, as_frame : bool, default=False
-        As for :func:`load_heart_disease`: ``(data, target)`` instead of a Bunch; pandas instead of NumPy.
-
-    Returns
-    -------
-    data : :class:`~sklearn.utils.Bunch`, or tuple ``(data, target)`` when ``return_X_y``
-        ``data`` (7200 x 21), ``target`` (0 to 2, the source's class less one; 2 is normal),
-        ``feature_names``, ``target_names``, ``frame`` and ``DESCR``.
+        As for :func:`load_heart_disease`, whose Returns section holds here, too.
 
     Examples
     --------
@@ -143,16 +124,13 @@ def _rows(name: str) -> list[list[str]]:
 
 def _heart_costs() -> dict[str, dict[str, Any]]:
     header, *rows = _rows("heart_disease_costs")
-    costs: dict[str, float] = {}
-    delays: dict[str, str] = {}
-    groups: dict[str, dict[str, float]] = {}
-    for row in rows:
-        test = dict(zip(header, row, strict=True))
-        costs[test["test"]] = float(test["cost"])
-        delays[test["test"]] = test["result"]
+    tests = [dict(zip(header, row, strict=True)) for row in rows]
+    groups: dict[str, Any] = {test["group"]: {} for test in tests if test["group"]}
+    for test in tests:
         if test["group"]:
-            groups.setdefault(test["group"], {})[test["test"]] = float(test["cost_in_group"])
-    return {"costs": costs, "groups": groups, "delays": delays}
+            groups[test["group"]][test["test"]] = float(test["cost_in_group"])
+    costs = {test["test"]: float(test["cost"]) for test in tests}
+    return {"costs": costs, "groups": groups, "delays": {test["test"]: test["result"] for test in tests}}
 
 
 def _loaded(

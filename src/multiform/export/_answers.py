@@ -1,23 +1,25 @@
 """What a classifier says of a sample, as names of values in a graph: class and chances, loyalty, and whether a promise
 covers it.
 
-An answer is a pair: the index of the predicted class (n,), and the chances (n, m) in double precision.
+An answer is a pair: the index of the predicted class (n,), and the chances (n, m) in double precision. `Graph` is the
+pen that writes it: constants and nodes by name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.export._encodings import encoded
-from multiform.export._graph import Graph, is_double
+from multiform.columns import Encodings
 from multiform.loyalty import LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
 from multiform.triage import TriageClassifier
@@ -28,24 +30,129 @@ Answer = tuple[str, str]
 ROUNDING = 1e-6
 
 
-def unwrapped(scope: Any, model: Any, X: Any) -> tuple[Any, Any]:
-    """The classifier at the end of a pipeline or a `FrozenEstimator`, and the variable that it reads."""
-    from skl2onnx._parse import _parse_sklearn
+def is_double(variable: Any) -> bool:
+    """Whether a variable of skl2onnx holds doubles."""
+    from skl2onnx.common.data_types import DoubleTensorType
 
+    return isinstance(variable.type, DoubleTensorType)
+
+
+class Graph:
+    """Writes nodes into skl2onnx's container; every value is known by its name.
+
+    What a node computes stays in double precision, whatever the inputs are: ``||A x - b||^2`` cancels, and a sample
+    near a boundary must fall on the side where Python puts it.
+    """
+
+    def __init__(self, scope: Any, container: Any) -> None:
+        self.scope, self.container = scope, container
+
+    def constant(self, value: Any) -> str:
+        """A constant: doubles, integers, booleans or text."""
+        from onnx import TensorProto
+        from onnx.helper import np_dtype_to_tensor_dtype
+
+        array = np.asarray(value)
+        name: str = self.scope.get_unique_variable_name("constant")
+        content: Any
+        if array.dtype.kind in "UO":
+            kind, content = TensorProto.STRING, [str(text).encode() for text in array.ravel()]
+        else:
+            array = array.astype({"b": np.bool_, "i": np.int64, "u": np.int64}.get(array.dtype.kind, np.float64))
+            kind, content = np_dtype_to_tensor_dtype(array.dtype), array.ravel()
+        self.container.add_initializer(name, kind, list(array.shape), content)
+        return name
+
+    def node(self, operation: str, *inputs: str, outputs: Sequence[str] = (), **attributes: Any) -> str:
+        """The output of an operation, or the first of several, which are then named."""
+        from onnx.defs import get_schema
+
+        name = self.scope.get_unique_operator_name(f"multiform_{operation}")
+        outputs = outputs or [self.scope.get_unique_variable_name(operation.lower())]
+        if operation == "LabelEncoder":
+            domain, version = "ai.onnx.ml", 2
+        else:  # the version that the target opset means
+            domain, version = "", get_schema(operation, self.container.target_opset).since_version
+        self.container.add_node(
+            operation, list(inputs), list(outputs), op_domain=domain, op_version=version, name=name, **attributes
+        )
+        return outputs[0]
+
+    def write(self, source: str, target: Any, kind: int | None = None) -> None:
+        """Make a value an output of the model, cast to a type of ONNX where one is given."""
+        if kind is None:
+            self.node("Identity", source, outputs=[target.full_name])
+        else:
+            self.node("Cast", source, outputs=[target.full_name], to=kind)
+
+    def converted(self, model: Any, X: Any) -> Any:
+        """The variables that another library's model makes of X, by its own converter."""
+        from skl2onnx._parse import _parse_sklearn
+
+        return _parse_sklearn(self.scope, model, [X])
+
+    # ------------------------------------------------------------------------------- what several converters need
+
+    def cast(self, value: str, kind: Any) -> str:
+        """To the ONNX type of a NumPy type: float64, float32, int64, bool."""
+        from onnx.helper import np_dtype_to_tensor_dtype
+
+        return self.node("Cast", value, to=int(np_dtype_to_tensor_dtype(np.dtype(kind))))
+
+    def total(self, value: str, axis: int, keepdims: bool = False) -> str:
+        """The sum along an axis."""
+        return self.node("ReduceSum", value, self.constant([axis]), keepdims=int(keepdims))
+
+    def columns(self, value: str, which: Array) -> str:
+        """Some columns of a matrix."""
+        return self.node("Gather", value, self.constant(np.asarray(which, dtype=np.int64)), axis=1)
+
+    def beside(self, *values: str) -> str:
+        """Matrices side by side."""
+        return values[0] if len(values) == 1 else self.node("Concat", *values, axis=1)
+
+    def flat(self, value: str) -> str:
+        """A column as a row of values, one per sample."""
+        return self.node("Reshape", value, self.constant([-1]))
+
+    def upright(self, value: str) -> str:
+        """Values, one per sample, as a column."""
+        return self.node("Unsqueeze", value, self.constant([1]))
+
+    def one_hot(self, index: str, size: int) -> str:
+        """Booleans of shape (n, size), true where the column is the index of the row."""
+        return self.node("Equal", self.upright(index), self.constant(np.arange(size)[None, :]))
+
+    def linear(self, value: str, weights: Array, offsets: Array) -> str:
+        """``x W + c``."""
+        return self.node("Add", self.node("MatMul", value, self.constant(weights)), self.constant(offsets))
+
+    def extreme(self, value: str, count: int, largest: bool) -> str:
+        """The largest or the smallest entries of each row, the most extreme first."""
+        outputs = [self.scope.get_unique_variable_name(f"top_{what}") for what in ("values", "places")]
+        count_of = self.constant(np.array([count]))
+        return self.node("TopK", value, count_of, outputs=outputs, axis=1, largest=int(largest), sorted=1)
+
+
+# ------------------------------------------------------------------------------------------------------- answers
+
+
+def _unwrapped(graph: Graph, model: Any, X: Any) -> tuple[Any, Any]:
+    """The classifier at the end of a pipeline or a `FrozenEstimator`, and the variable that it reads."""
     while isinstance(model, FrozenEstimator | Pipeline):
         if isinstance(model, FrozenEstimator):
             model = model.estimator
         else:
             for _, step in model.steps[:-1]:
                 if step not in (None, "passthrough"):
-                    X = _parse_sklearn(scope, step, [X])[0]
+                    X = graph.converted(step, X)[0]
             model = model.steps[-1][1]
     return model, X
 
 
 def answer(graph: Graph, model: Any, X: Any) -> Answer:
     """What a fitted classifier, ours or any that skl2onnx can convert, answers for the variable X, float or double."""
-    model, X = unwrapped(graph.scope, model, X)
+    model, X = _unwrapped(graph, model, X)
     if isinstance(model, QMSClassifier):
         return _chances(graph, log_scores(graph, model, X), model.temperature_)
     if isinstance(model, QMSClassifierCV):
@@ -83,7 +190,7 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
     """
     separators, factors = model.separators_, model.factors_
     center, scale = separators.scaling.center, separators.scaling.scale
-    centred = graph.node("Sub", encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
+    centred = graph.node("Sub", _encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
     scaled = graph.node("Div", centred, graph.constant(scale[None, :]))
     columns = graph.cast(graph.cast(scaled, np.float32), np.float64)
     read = columns if separators.columns is None else graph.columns(columns, separators.columns)
@@ -105,7 +212,6 @@ def _chances(graph: Graph, scores: str, temperature: float) -> Answer:
 def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
     """Another library's classifier, by its own converter."""
     from skl2onnx._supported_operators import sklearn_operator_name_map
-    from skl2onnx.common.data_types import Int64TensorType, StringTensorType
 
     name = type(model).__name__
     if type(model) not in sklearn_operator_name_map or not hasattr(model, "predict_proba"):
@@ -115,16 +221,94 @@ def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
         )
     graph.scope.add_options(id(model), {"zipmap": False})
     graph.container.add_options(id(model), {"zipmap": False})
-    operator = graph.scope.declare_local_operator(sklearn_operator_name_map[type(model)], model)
-    operator.inputs.append(X)
+    label, chances = graph.converted(model, X)
     text = np.asarray(model.classes_).dtype.kind in "UO"
-    label = graph.scope.declare_local_variable("label", StringTensorType() if text else Int64TensorType())
-    chances = graph.scope.declare_local_variable("chances", X.type.__class__())
-    operator.outputs.append(label)
-    operator.outputs.append(chances)
     keys = {"keys_strings" if text else "keys_int64s": list(model.classes_)}
     index = graph.node("LabelEncoder", label.full_name, values_int64s=list(range(len(model.classes_))), **keys)
     return graph.flat(index), graph.cast(chances.full_name, np.float64)
+
+
+# ----------------------------------------------------------------------------------------------------- encodings
+
+
+def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
+    """The plain columns and what each transformer makes of them, as doubles: shape (n, width)."""
+    plain = graph.cast(X.full_name, np.float64)
+    # A float cannot hold 0.1 as a double can, so what is compared with a float is a float.
+    precision = np.float64 if is_double(X) else np.float32
+    parts = [plain]
+    names = [name for name in encodings.names if name != "plain"]
+    for name, transformer in zip(names, encodings.transformers, strict=True):
+        if name == "enriched":
+            for _, part, columns in transformer.transformers_:
+                if isinstance(part, OneHotEncoder) and len(columns):
+                    parts.append(_one_hot(graph, plain, columns, part, precision))
+                elif isinstance(part, SplineTransformer) and len(columns):
+                    parts.append(_hinges(graph, plain, columns, part, precision))
+        else:
+            parts.append(graph.cast(graph.converted(transformer, X)[0].full_name, np.float64))
+    return graph.beside(*parts)
+
+
+def _one_hot(graph: Graph, X: str, columns: Array, encoder: OneHotEncoder, precision: Any) -> str:
+    """1 where a column has the value of a category; a value never seen is 0 everywhere."""
+    repeated = np.repeat(columns, [len(known) for known in encoder.categories_])
+    values = np.concatenate(encoder.categories_).astype(precision).astype(np.float64)
+    return graph.cast(graph.node("Equal", graph.columns(X, repeated), graph.constant(values[None, :])), np.float64)
+
+
+def _hinges(graph: Graph, X: str, columns: Array, transformer: SplineTransformer, precision: Any) -> str:
+    """Splines of degree 1: on piece r of its axis, feature c becomes ``value[c, r] + slope[c, r] (x - origin[c, r])``.
+
+    The piece is found by counting the knots that x has reached.
+    """
+    if transformer.degree != 1:
+        raise ValueError(f"to_onnx can export SplineTransformer of degree 1; got {transformer.degree}.")
+    edges, origin, value, slope = _pieces(transformer, precision)
+    n_features, n_pieces, n_splines = value.shape
+    x = graph.node("Unsqueeze", graph.columns(X, columns), graph.constant([2]))
+    reached = graph.cast(graph.node("GreaterOrEqual", x, graph.constant(edges[None])), np.int64)
+    first = np.arange(n_features)[None, :] * n_pieces
+    piece = graph.node("Add", graph.total(reached, axis=2), graph.constant(first))
+
+    def of_piece(table: Array) -> str:
+        return graph.node("Gather", graph.constant(table.reshape(n_features * n_pieces, -1)), piece)
+
+    along = graph.node("Mul", graph.node("Sub", x, of_piece(origin)), of_piece(slope))
+    whole = graph.node("Add", along, of_piece(value))
+    return graph.node("Reshape", whole, graph.constant([-1, n_features * n_splines]))
+
+
+def _pieces(transformer: SplineTransformer, precision: Any) -> tuple[Array, Array, Array, Array]:
+    """Where the pieces of each feature begin, and the lines on them: edges, origin, value and slope.
+
+    The lines are read off the transformer itself, at two points inside each piece, and not derived from its knots:
+    scikit-learn 1.9 and older continue the features after the first from their second knot on instead of the first.
+    """
+    knots = [np.unique(spline.t[1:-1]) for spline in transformer.bsplines_]  # the outermost two only pad
+    n_edges = max(map(len, knots))
+    # Features with fewer knots have their last piece cut further, which changes nothing.
+    step = np.array([[np.ptp(own) or 1.0] for own in knots])
+    more = [by * (1 + np.arange(n_edges - len(own))) for own, by in zip(knots, step, strict=True)]
+    edges = np.stack([np.append(own, own[-1] + further) for own, further in zip(knots, more, strict=True)])
+    begin, end = np.hstack([edges[:, :1] - step, edges]), np.hstack([edges, edges[:, -1:] + step])
+    origin = begin + (end - begin) / 3
+    second = begin + (end - begin) * 2 / 3
+    value, value_second, at_edge = (_transformed(transformer, points) for points in (origin, second, edges))
+    slope = (value_second - value) / (second - origin)[..., None]
+    # Equal knots make a jump; the knot itself belongs to the piece that has its value.
+    from_left = value[:, :-1] + slope[:, :-1] * (edges - origin[:, :-1])[..., None]
+    from_right = value[:, 1:] + slope[:, 1:] * (edges - origin[:, 1:])[..., None]
+    left = np.abs(at_edge - from_left).max(axis=2) < np.abs(at_edge - from_right).max(axis=2)
+    reached = edges.astype(precision)
+    reached = np.where(left, np.nextafter(reached, precision(np.inf)), reached)
+    return reached.astype(np.float64), origin, value, slope
+
+
+def _transformed(transformer: SplineTransformer, points: Array) -> Array:
+    """What becomes of the points (n_features, n_points): shape (n_features, n_points, n_splines)."""
+    found = transformer.transform(points.T)
+    return np.asarray(found).reshape(points.shape[1], len(points), -1).transpose(1, 0, 2)
 
 
 # ------------------------------------------------------------------------------------------------------- loyalty
@@ -161,7 +345,7 @@ def judged(graph: Graph, model: LoyaltyClassifier, X: Any) -> tuple[Answer, str,
 
 def _member(graph: Graph, model: Any, X: Any) -> tuple[str, str]:
     """Predicted class indices (n,), and scores that are higher for a likelier class (n, m)."""
-    model, X = unwrapped(graph.scope, model, X)
+    model, X = _unwrapped(graph, model, X)
     if isinstance(model, QMSClassifier):
         scores = log_scores(graph, model, X)
     elif isinstance(model, LinearClassifierMixin):
@@ -227,7 +411,7 @@ def triaged(graph: Graph, model: TriageClassifier, X: Any) -> tuple[Answer, str,
 
 def _trusted(graph: Graph, model: TriageClassifier, X: Any) -> tuple[Answer, str]:
     """The estimator's answer and the trust in it, by the method that `score_method` means."""
-    estimator, X = unwrapped(graph.scope, model.estimator_, X)
+    estimator, X = _unwrapped(graph, model.estimator_, X)
     method = model.score_method
     if method == "auto":
         # A pipeline does not pass loyalty_score on, so "auto" has meant its chances.

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.export._answers import answer, judged, triaged
-from multiform.export._graph import Graph, is_double
+from multiform.export._answers import Graph, answer, is_double, judged, triaged
 from multiform.files import atomic_path
 from multiform.loyalty import LoyaltyClassifier
 from multiform.triage import TriageClassifier

@@ -15,9 +15,7 @@ import sklearn
 
 from multiform._version import __version__
 from multiform.files._atomic import atomic_path
-from multiform.files._container import FORMAT_VERSION, Arrays, ModelFileError, pack, unpack
-from multiform.files._kinds import OURS
-from multiform.files._tree import TreeReader, TreeWriter
+from multiform.files._format import FORMAT_VERSION, OURS, ModelFileError, TreeReader, TreeWriter, damaged, pack, unpack
 
 SCHEMA = "multiform model"
 
@@ -62,6 +60,7 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
         )
     writer = TreeWriter()
     tree = writer.write(model, "model")
+    described = [column.description() for column in getattr(model, "columns_", [])]  # of a table model
     header = {
         "schema": SCHEMA,
         "kind": name,
@@ -74,8 +73,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
         },
         "written": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "classes": plain(getattr(model, "classes_", None)),
-        "columns": _columns(model),
-        "training": _training(model),
+        "columns": described or plain(getattr(model, "feature_names_in_", None)),
+        "training": plain(_training(model)),
         "notes": plain(dict(notes or {})),
         "model": tree,
     }
@@ -115,7 +114,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         what = " ".join(str(error).split()).rstrip(".")
         raise ModelFileError(f"{name} holds no model that works: {what}.") from error
     if type(model).__name__ != kind:
-        raise ModelFileError(f"{name} is damaged: it says {kind} and holds {type(model).__name__}.")
+        raise damaged(name, f"it says {kind} and holds {type(model).__name__}")
     return model
 
 
@@ -166,7 +165,7 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any], int]:
     """The description, of a form that whoever reads it can rely on, the arrays, and the number of bytes."""
     name = os.fspath(path)
     try:
@@ -177,7 +176,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
         raise IsADirectoryError(f"{name} is a folder, not a model file.") from error
     header, arrays = unpack(content, name)
     if header.get("schema") != SCHEMA or header.get("kind") not in list(OURS):
-        raise ModelFileError(f"{name} is damaged: it does not say which model it holds.")
+        raise damaged(name, "it does not say which model it holds")
     forms = {
         "versions": dict,
         "written": str,
@@ -189,45 +188,30 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays, int]:
     }
     for key, form in forms.items():
         if key not in header or not isinstance(header[key], form):
-            raise ModelFileError(f"{name} is damaged: its description has no {key}.")
+            raise damaged(name, f"its description has no {key}")
     for column in header["columns"] or []:
         described = isinstance(column, dict) and {"name", "role", "why", "becomes"} <= column.keys()
         if not (isinstance(column, str) or (described and isinstance(column["becomes"], list))):
-            raise ModelFileError(f"{name} is damaged: its description of a column is wrong.")
+            raise damaged(name, "its description of a column is wrong")
     return header, arrays, len(content)
-
-
-def _columns(model: Any) -> Any:
-    """Names of the columns that the model reads and, of a table model, what becomes of each."""
-    if hasattr(model, "columns_"):
-        return [column.description() for column in model.columns_]
-    return plain(getattr(model, "feature_names_in_", None))
 
 
 def _training(model: Any) -> dict[str, Any]:
     """The figures of the fit that a person asks first."""
-    summary: dict[str, Any] = {}
-    for key, attribute in {"n_features": "n_features_in_", "passes": "n_iter_", "accuracy": "oof_accuracy_"}.items():
-        if hasattr(model, attribute):
-            summary[key] = plain(getattr(model, attribute))
+    figures = {"n_features": "n_features_in_", "passes": "n_iter_", "accuracy": "oof_accuracy_"}
+    summary = {key: getattr(model, attribute) for key, attribute in figures.items() if hasattr(model, attribute)}
     if hasattr(model, "loyalty_table_"):
-        summary["loyalty"] = plain(model.loyalty_table_.as_dict())
+        summary["loyalty"] = model.loyalty_table_.as_dict()
     if hasattr(model, "certificates_"):
-        summary["promise"] = {
-            "target_accuracy": plain(model.target_accuracy),
-            "confidence": plain(model.confidence),
-            "guarantee": model.guarantee_,
-            "coverage": plain(
-                float(np.sum([c.n_accepted for c in model.certificates_]))
-                / max(1.0, float(np.sum([c.n_tested for c in model.certificates_])))
-            ),
-        }
+        n_accepted = sum(certificate.n_accepted for certificate in model.certificates_)
+        n_tested = sum(certificate.n_tested for certificate in model.certificates_)
+        promise = ("target_accuracy", "confidence", "guarantee_")
+        summary["promise"] = {name.rstrip("_"): getattr(model, name) for name in promise}
+        summary["promise"]["coverage"] = n_accepted / max(1, n_tested)
     if hasattr(model, "expected_cost_"):
-        names = ("order_", "theta_", "level_", "expected_cost_", "panel_cost_")
-        summary["plan"] = {name.rstrip("_"): plain(getattr(model, name)) for name in names}
-    if hasattr(model, "training_"):
-        summary |= plain(model.training_)
-    inner = getattr(model, "estimator_", None)
-    if inner is not None and hasattr(model, "columns_"):
-        summary["estimator"] = {"kind": type(inner).__name__, **_training(inner)}
+        plan = ("order_", "theta_", "level_", "expected_cost_", "panel_cost_")
+        summary["plan"] = {name.rstrip("_"): getattr(model, name) for name in plan}
+    summary |= getattr(model, "training_", {})
+    if hasattr(model, "columns_"):
+        summary["estimator"] = {"kind": type(model.estimator_).__name__, **_training(model.estimator_)}
     return summary

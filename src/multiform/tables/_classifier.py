@@ -148,10 +148,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : str or array-like
             The name of the target column of X, or the labels. Rows without a label are left out.
         """
-        return self._fit(X, y, lambda matrix, labels: self._inner())
+        return self._fit(X, y)
 
-    def _fit(self, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
-        """Train the classifier that `choose` returns for the table's numbers and labels."""
+    def _fit(self, X: Any, y: Any, choose: Callable[[Doubles, Array], Any] | None = None) -> TableClassifier:
         pl, features, target = polars(), as_frame(X), None
         if isinstance(y, str):
             target = y
@@ -179,7 +178,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "a column is (--as-number, --as-category, --as-text), or give others."
             )
         matrix, _ = _read(columns, features)
-        estimator = choose(matrix, labels).fit(matrix, labels)
+        if choose is not None:
+            self.estimator = choose(matrix, labels)
+        estimator = self._inner().fit(matrix, labels)
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
         training = {
             "rows": len(labels),
@@ -245,11 +246,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "columns_")
         return labels_of(y, self._whole_labels)
 
-    def predict(self, X: Any) -> Array:
-        """The classifier's answers."""
-        matrix = self.transform(X)
-        return np.asarray(self.estimator_.predict(matrix))
-
+    predict = _asked("predict", "The classifier's answers.")
     predict_proba = _asked("predict_proba", "The classifier's chances: shape (n, m).")
     predict_loyalty = _asked("predict_loyalty", "The loyalty type of each answer.")
     loyalty_score = _asked("loyalty_score", "The estimated chance that the answer is right.")
@@ -307,34 +304,24 @@ def fit_chosen(model: TableClassifier, X: Any, y: Any, choose: Callable[[Doubles
     """Fit a table classifier whose estimator depends on the data: the one that `choose` returns for the table's numbers
     and labels. The table is encoded once; the estimator becomes the model's parameter.
     """
-
-    def chosen(matrix: Doubles, labels: Array) -> Any:
-        model.set_params(estimator=choose(matrix, labels))
-        return model._inner()
-
     model._validate_params()
-    return model._fit(X, y, chosen)
+    return model._fit(X, y, choose)
 
 
 def answers_of(estimator: Any, matrix: Array, *, chances: bool = False) -> Any:
-    """All that a classifier says of each row of numbers, as `TableClassifier.answers` has it."""
-    columns = _known(estimator, matrix)
+    """All that a classifier knows of each row of numbers, as `TableClassifier.answers` has it."""
+    if hasattr(estimator, "assess"):
+        label, loyalty, score = estimator.assess(matrix)
+        columns = {"label": label, "chance": score, "loyalty": loyalty}
+    elif hasattr(estimator, "defer"):
+        columns = answers_of(estimator.estimator_, matrix).to_dict()
+        columns |= {"label": estimator.predict(matrix), "accepted": ~estimator.defer(matrix)}
+    else:
+        columns = {"label": estimator.predict(matrix), "chance": estimator.predict_proba(matrix).max(axis=1)}
     if chances:
         each = estimator.predict_proba(matrix)
         columns |= {f"chance of {label}": each[:, k] for k, label in enumerate(estimator.classes_)}
     return polars().DataFrame(columns)
-
-
-def _known(estimator: Any, matrix: Array) -> dict[str, Any]:
-    """Label, chance, loyalty and accepted, as far as the classifier knows them."""
-    if hasattr(estimator, "assess"):
-        label, loyalty, score = estimator.assess(matrix)
-        return {"label": label, "chance": score, "loyalty": loyalty}
-    if hasattr(estimator, "defer"):
-        inner = _known(estimator.estimator_, matrix)
-        return {**inner, "label": estimator.predict(matrix), "accepted": ~estimator.defer(matrix)}
-    label = estimator.predict(matrix)
-    return {"label": label, "chance": estimator.predict_proba(matrix).max(axis=1)}
 
 
 def _read(columns: list[Column], frame: Any) -> tuple[Doubles, list[Surprise]]:

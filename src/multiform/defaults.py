@@ -6,8 +6,6 @@ from dataclasses import replace
 
 from multiform.solvers import AdamSolver, CpmSolver
 
-__all__ = ["auto_batch_size", "auto_components", "auto_passes", "batch_size_for", "components_for", "solver_for"]
-
 MOST_COEFFICIENTS = 40_000_000
 LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples

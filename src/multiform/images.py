@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Self
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multiform._typing import Array, Floats
@@ -78,6 +80,16 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     >>> model.score(X[900:], y[900:]) > 0.94
     True
     """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "image_shape": ["array-like", None],
+        **{
+            name: [Interval(Integral, 1, None, closed="left")] for name in ("n_filters", "patch_size", "stride", "grid")
+        },
+        "threshold": [Real],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
 
     def __init__(
         self,
@@ -183,10 +195,7 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.kron(cells[0], cells[1]), dtype=np.float32)
 
     def _checked_shape(self, n_columns: int) -> tuple[int, int, int]:
-        for name in ("n_filters", "patch_size", "stride", "grid"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"ImagePatches: {name} must be a whole number of at least 1; got {value!r}.")
+        self._validate_params()
         if self.image_shape is None:
             side = math.isqrt(n_columns)
             if side * side != n_columns:

@@ -19,19 +19,6 @@ from multiform.engines import column_moments
 from multiform.runtime import effective_threads, on_gpu
 from multiform.separators import Scaling, as_stored
 
-__all__ = [
-    "as_host",
-    "check_gpu_rows",
-    "check_input",
-    "check_training_data",
-    "choose_scaling",
-    "class_weights_of",
-    "content_folds",
-    "cupy_array",
-    "of_mean_one",
-    "row_keys",
-]
-
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
 MANY_ZEROS = 0.25

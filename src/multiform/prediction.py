@@ -20,8 +20,6 @@ from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array
 from multiform.runtime import on_gpu
 from multiform.separators import Scaling, Separators
 
-__all__ = ["MemberFunctionMixin", "fit_temperature", "log_scores", "probabilities", "separators_of"]
-
 MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 
 

@@ -15,17 +15,6 @@ from typing import Any
 import joblib
 import numpy as np
 
-__all__ = [
-    "KERNELS",
-    "WORTH_A_THREAD",
-    "effective_threads",
-    "kernel_name",
-    "on_gpu",
-    "sgemm",
-    "single_threaded_blas",
-    "threads_worth_waiting_for",
-]
-
 KERNELS = ("auto", "reference", "portable", "avx2", "avx512")
 WORTH_A_THREAD = 1_000_000
 

@@ -17,19 +17,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "FEATURES",
-    "fitted_state",
-    "require",
-    "require_array",
-    "require_classes",
-    "require_features",
-    "require_names",
-    "require_numbers",
-    "require_positive",
-    "require_whole",
-]
-
 FEATURES = ("n_features_in_", "feature_names_in_")  # scikit-learn's names
 
 

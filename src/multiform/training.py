@@ -152,9 +152,17 @@ class Trained:
     """What came out of a batch, or what it looks like after a pass: coefficients of every member, passes, losses."""
 
     def __init__(self, trainer: Trainer, members: Sequence[Member], state: TrainingState) -> None:
-        self._trainer, self._members = trainer, members
-        self.coefficients, self.passes, self.losses = state.coefficients, state.passes, state.losses
-        self.moments = state.moments
+        self._trainer, self._members, self._state = trainer, members, state
+        self.passes, self.losses = state.passes, state.losses
+
+    @property
+    def coefficients(self) -> list[Floats]:
+        """Per member; fetched from a device when they are asked for."""
+        return self._state.coefficients
+
+    @property
+    def moments(self) -> list[Moments] | None:
+        return self._state.moments
 
     def separators(self, member: int = 0) -> Separators:
         """The member functions of one member."""

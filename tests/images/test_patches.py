@@ -88,8 +88,8 @@ def test_blank_images_are_no_trouble():
         ({"image_shape": (35,)}, r"must be \(height, width\) or"),
         ({"image_shape": (5, 7), "patch_size": 6}, "has room for 0 patches of 6 pixels along a side"),
         ({"image_shape": (5, 7), "patch_size": 3}, "fewer than grid=4; lower patch_size, stride or grid"),
-        ({"n_filters": 0}, "n_filters must be a whole number of at least 1; got 0"),
-        ({"stride": 1.5}, "stride must be a whole number of at least 1; got 1.5"),
+        ({"n_filters": 0}, "'n_filters' parameter of ImagePatches must be an int in the range .1, inf.. Got 0"),
+        ({"stride": 1.5}, "'stride' parameter of ImagePatches must be an int in the range .1, inf.. Got 1.5"),
     ],
 )
 def test_what_cannot_be_is_said(options, message):

@@ -12,9 +12,10 @@ import numpy as np
 
 from multiform.cli._files import check_output, opened_plan, write_model
 from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table
+from multiform.columns import Date, TableError, decide, numbers_or_text, polars
 from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, read_costs
 from multiform.files import atomic_path
-from multiform.tables import Date, TableError, decide, learn_labels, numbers_or_text, polars, read, sources
+from multiform.tables import learn_labels, read, sources
 
 HELP = "Answer each question with a result. Enter: no result; na: it cannot be done; undo: take the last one back."
 

@@ -11,9 +11,10 @@ import multiform
 from multiform.cli._app import RequirementNotMet
 from multiform.cli._files import MatrixModel, check_output, opened, opened_plan, this_command
 from multiform.cli._shared import Console, command, model_file, share, table_files, text_table
+from multiform.columns import TableError, polars
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
-from multiform.tables import TableError, batches, polars, read, sources
+from multiform.tables import batches, read, sources
 
 true_labels = click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."

@@ -12,8 +12,9 @@ import click
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
+from multiform.columns import TableError, as_numbers
 from multiform.files import check_writable, load, save
-from multiform.tables import Surprise, TableClassifier, TableError, answers_of, as_numbers, labels_of
+from multiform.tables import Surprise, TableClassifier, answers_of, labels_of
 
 
 def opened(path: str) -> TableClassifier | MatrixModel:

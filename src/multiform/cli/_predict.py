@@ -15,8 +15,9 @@ import click
 
 from multiform.cli._files import check_output, opened
 from multiform.cli._shared import Console, command, model_file, names, table_files, text_table
+from multiform.columns import TableError, polars
 from multiform.files import atomic_path
-from multiform.tables import TableError, batches, polars, sources
+from multiform.tables import batches, sources
 
 ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
 OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}

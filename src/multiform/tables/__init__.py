@@ -5,21 +5,7 @@ kept in the model as plain values. Polars does the reading and the counting; it 
 ``pip install "multiform[cli]"``.
 """
 
-from multiform.columns import (
-    ROLES,
-    Category,
-    Code,
-    Column,
-    Date,
-    Dropped,
-    Number,
-    TableError,
-    Text,
-    as_numbers,
-    decide,
-    numbers_or_text,
-    polars,
-)
+from multiform.columns import ROLES, Category, Code, Column, Date, Dropped, Number, TableError, Text, decide
 from multiform.tables._classifier import Surprise, TableClassifier, answers_of, fit_chosen, labels_of, learn_labels
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
 
@@ -39,15 +25,12 @@ __all__ = [
     "TableError",
     "Text",
     "answers_of",
-    "as_numbers",
     "batches",
     "decide",
     "fit_chosen",
     "labels_of",
     "learn_labels",
     "located",
-    "numbers_or_text",
-    "polars",
     "read",
     "sources",
 ]

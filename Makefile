@@ -121,5 +121,5 @@ clean:  ## remove what the targets above have made
 
 .venv-oldest/installed: .venv-oldest/bin/python $(SOURCES)
 	$(OLDEST)/python -m pip install -q ".[test,plots]" "scikit-learn==1.6.*" "numpy==1.26.*" "scipy==1.13.*" \
-	    "pandas==2.2.*" "polars<1.40" "pytest==8.*"
+	    "pandas==2.2.*" "polars<1.40" "pyarrow==17.*" "pytest==8.*"
 	touch $@

@@ -291,7 +291,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(isinstance(state["best_encoding_"], str), "best_encoding_ is not a name")
         results = require_names(state["cv_results_"], "cv_results_", RESULTS)
         n_settings = {len(column) for column in results.values() if isinstance(column, list)}
-        require(len(n_settings) == 1 and isinstance(results["encoding"], list), "cv_results_ is no table")
+        require(len(n_settings) == 1 and isinstance(results["encoding"], list), "cv_results_ is not a table")
         for column in RESULTS[1:]:
             require_numbers(results[column], f"{column} of cv_results_")
         scaling = Scaling.from_plain(state["scaling"])

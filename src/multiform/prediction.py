@@ -80,7 +80,7 @@ class MemberFunctionMixin:
 
 
 def _named(classes: Array, index: Any) -> Array:
-    """The classes at these indices, where the indices are; classes that are no numbers can only be on the host."""
+    """The classes at these indices, where the indices are; classes that are not numbers can only be on the host."""
     if not on_gpu(index):
         return np.asarray(classes[index])
     if classes.dtype.kind in "biuf":

@@ -478,7 +478,7 @@ def test_a_class_that_the_model_does_not_know_is_an_error_of_its(blobs):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": [0, 1]}, r"y of report must hold one label a sample, 300; got the shape \(2,\)"),
+        ({"y": [0, 1]}, r"y of report must hold one label per sample, 300; got the shape \(2,\)"),
         ({"y": [None, *[0] * 299]}, "y of report lacks 1 of its 300 labels; leave those samples out"),
         ({"y": [np.nan] * 300}, "y of report lacks 300 of its 300 labels"),
         ({"y": ["a"] * 300}, "None of the labels given to report is a class of the model: the labels are"),

@@ -401,7 +401,7 @@ void CpmMember::move_row(int64_t k, int64_t r, RowScratch& scratch) {
     counts_[k].accepted += row.accepted;
     counts_[k].looked += row.looked;
 
-    // The exact path has moved `rest` along with the noise energy; the frozen one does it here, once a row.
+    // The exact path has moved `rest` along with the noise energy; the frozen one does it here, once per row.
     float shift = 0;
     if (frozen && member_.noise > 0) {
         const double after = std::inner_product(weights, weights + p, weights, 0.0);

@@ -237,7 +237,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : data frame or array-like of shape (n, p)
-            A row a patient. The columns of an array are the features of `costs` in their order. NaN (None, an empty
+            One row per patient. The columns of an array are the features of `costs` in their order. NaN (None, an empty
             cell) is a missing result; columns of words are categories.
         y : array-like of shape (n,)
             The diagnoses.

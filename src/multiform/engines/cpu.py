@@ -146,7 +146,7 @@ class _AdamState(_CpuState):
             self.coefficients.append(start)
             self._moments.append((first, second))
             self._members.append(made)
-        # The threads wait for each other twice a step; members side by side do not.
+        # The threads wait for each other twice per step; members side by side do not.
         a_step = 2 * min(solver.batch_size, len(problem.target)) * max(one.size for one in self.coefficients)
         worth = threads_worth_waiting_for(engine.n_threads, a_step, engine.worth_a_thread)
         self._n_threads = min(engine.n_threads, max(len(batch), worth))

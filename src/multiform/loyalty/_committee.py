@@ -99,7 +99,7 @@ def answers_of(model: Any, X: Any, classes: Array) -> tuple[Indices, Array]:
     scores = np.asarray(model.decision_function(X)) if hasattr(model, "decision_function") else np.empty((0, 0, 0))
     if scores.ndim == 1:
         scores = np.column_stack([-scores / 2, scores / 2])
-    if scores.ndim != 2 or scores.shape[1] != len(known):  # none, or one a pair of classes
+    if scores.ndim != 2 or scores.shape[1] != len(known):  # none, or one per pair of classes
         if hasattr(model, "predict_proba"):
             scores = np.log(np.maximum(model.predict_proba(X), LEAST_CHANCE))
         else:  # nothing but a vote

@@ -66,7 +66,7 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
     truth = np.asarray(y)
     if truth.ndim != 1 or len(truth) != _num_samples(X):
         raise ValueError(
-            f"y of report must hold one label a sample, {_num_samples(X)}; got the shape {truth.shape}: "
+            f"y of report must hold one label per sample, {_num_samples(X)}; got the shape {truth.shape}: "
             "give one column."
         )
     if not len(truth):

@@ -211,7 +211,7 @@ def chart_picture(plan: Any) -> Picture:
 
     def draw(figure: Any) -> None:
         axis = displays.PlanDisplay.from_estimator(plan, ax=figure.subplots()).ax_
-        # Its limits count boxes: one column a branch, one row a test.
+        # Its limits count boxes: one column per branch, one row per test.
         figure.set_size_inches(1.2 + 3.4 * (axis.get_xlim()[1] + 0.1), 0.8 + 0.72 * (axis.get_ylim()[0] + 0.4))
 
     return drawn(draw, f"Flow chart of the plan: first {plain(plan.order_[0])}, then on until it stops.", (WIDE, WIDE))

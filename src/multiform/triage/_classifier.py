@@ -120,7 +120,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         The least trust for an accepted answer, by predicted class in the order of ``estimator_.classes_``;
         ``inf`` where nothing is accepted. All the same unless ``per_class``.
     certificates_ : list
-        The evidence: one certificate, or one a class, with ``threshold``, ``n_tested``, ``n_accepted``,
+        The evidence: one certificate, or one per class, with ``threshold``, ``n_tested``, ``n_accepted``,
         ``n_correct``, ``coverage``, ``accuracy`` and ``accuracy_bound`` on the calibration samples.
     n_calibration_ : int
         The number of calibration samples.
@@ -209,7 +209,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             Calibration samples and labels of your own, which the estimator must not have seen. Then all of
             ``X`` trains.
         **fit_params : dict
-            Passed to the estimator's ``fit``, arrays with one entry a sample cut to the training part;
+            Passed to the estimator's ``fit``, arrays with one entry per sample cut to the training part;
             ``sample_weight`` also to the fallback's, if it takes weights. With metadata routing, whoever
             asked for them gets them. Calibration counts every sample once, whatever its weight.
         """

@@ -1,4 +1,4 @@
-// Minibatch Adam for many members at once: three kernels a step.
+// Minibatch Adam for many members at once: three kernels per step.
 //
 //   forward   R = A_k x - b_k and ||R||^2, for a tile of the batch's samples and one class
 //   slopes    of the loss by f_k, for one class: a list of the samples that have one
@@ -120,7 +120,7 @@ GLOBAL THREADS(256) adam_slopes(Adam a, int64 step) {
     const float scale = 1.0f / static_cast<float>(n);
     double* scratch = reinterpret_cast<double*>(shared_memory);
     int* counts = reinterpret_cast<int*>(scratch + 32);
-    float* energy = reinterpret_cast<float*>(counts + 32);  // (m,) sigma^2 ||A_j||^2, a warp a class
+    float* energy = reinterpret_cast<float*>(counts + 32);  // (m,) sigma^2 ||A_j||^2, one warp per class
     for (int j = warp_of_thread(); j < m; j += warps_of_block()) {
         double norm = 0;
         if (a.noise[member] > 0)

@@ -90,7 +90,7 @@ MOST_PADDING = 10_000_000  # characters that an array of text may be wider than 
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model file, or is damaged, or newer than this version of multiform; one sentence says which."""
+    """A file that is not a model file, is damaged, or newer than this version of multiform; its sentence says which."""
 
 
 def damaged(name: str, what: str) -> ModelFileError:

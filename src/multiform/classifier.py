@@ -17,7 +17,6 @@ from multiform.fitting import (
     Monitor,
     Validation,
     all_but,
-    all_or_nothing,
     drawn_seed,
     masked_weights,
     training_masks,
@@ -29,6 +28,7 @@ from multiform.prediction import MemberFunctionMixin, fit_temperature, log_score
 from multiform.separators import Scaling, Separators, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
+    all_or_nothing,
     fitted_state,
     require,
     require_array,

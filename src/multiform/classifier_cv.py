@@ -16,11 +16,12 @@ from multiform._typing import Array, Doubles, Indices
 from multiform.columns import Encodings
 from multiform.defaults import components_for, solver_for
 from multiform.engines import evaluate
-from multiform.fitting import all_or_nothing, drawn_seed
+from multiform.fitting import drawn_seed
 from multiform.inputs import check_input, check_training_data, class_weights_of, content_folds, of_mean_one
 from multiform.prediction import fit_temperature, log_scores, probabilities
 from multiform.separators import Scaling, Separators
 from multiform.state import (
+    all_or_nothing,
     fitted_state,
     require,
     require_array,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import train_test_split
@@ -18,21 +17,8 @@ from multiform.prediction import fit_temperature, log_scores
 from multiform.separators import Separators
 from multiform.training import Trained, Trainer
 
-__all__ = [
-    "CallbackSupportMixin",
-    "Monitor",
-    "Validation",
-    "all_but",
-    "all_or_nothing",
-    "drawn_seed",
-    "masked_weights",
-    "training_masks",
-    "unseen_temperature",
-    "validation_split",
-]
-
 try:
-    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin  # for others to import from here
 except ImportError:  # scikit-learn < 1.9, the only difference between its versions that concerns us
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
@@ -43,24 +29,6 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
 FOUR_MODELS_BELOW = 400
-
-Fit = TypeVar("Fit", bound=Callable[..., Any])
-
-
-def all_or_nothing(fit: Fit) -> Fit:
-    """A fit that fails or is interrupted leaves the estimator exactly as it was."""
-
-    @wraps(fit)
-    def fit_or_restore(estimator: Any, *args: Any, **kwargs: Any) -> Any:
-        before = dict(vars(estimator))
-        try:
-            return fit(estimator, *args, **kwargs)
-        except BaseException:
-            vars(estimator).clear()
-            vars(estimator).update(before)
-            raise
-
-    return fit_or_restore  # type: ignore[return-value]
 
 
 def drawn_seed(random_state: Any) -> int:

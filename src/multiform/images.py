@@ -21,7 +21,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multiform._typing import Array, Floats
 from multiform.runtime import effective_threads, single_threaded_blas
-from multiform.state import fitted_state, require, require_array, require_features, require_names, require_positive
+from multiform.state import (
+    all_or_nothing,
+    fitted_state,
+    require,
+    require_array,
+    require_features,
+    require_names,
+    require_positive,
+)
 
 __all__ = ["ImagePatches"]
 
@@ -112,6 +120,7 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> Self:
         """Choose the filters from the training images."""
         X = validate_data(self, X, dtype="numeric")

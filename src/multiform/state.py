@@ -1,4 +1,4 @@
-"""Checks of a fitted state that was read from a file: the engine trusts its arrays, a file may be anybody's.
+"""The fitted state of an estimator: whole or not at all, and checked when it comes from a file, which may be anybody's.
 
 Every estimator that a model file can hold has two methods of its own::
 
@@ -12,12 +12,30 @@ ValueError with what is wrong, and lets nothing pass that it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 
 FEATURES = ("n_features_in_", "feature_names_in_")  # scikit-learn's names
+Fit = TypeVar("Fit", bound=Callable[..., Any])
+
+
+def all_or_nothing(fit: Fit) -> Fit:
+    """A fit that fails or is interrupted leaves the estimator exactly as it was."""
+
+    @wraps(fit)
+    def fit_or_restore(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(vars(estimator))
+        try:
+            return fit(estimator, *args, **kwargs)
+        except BaseException:
+            vars(estimator).clear()
+            vars(estimator).update(before)
+            raise
+
+    return fit_or_restore  # type: ignore[return-value]
 
 
 def fitted_state(model: Any, names: Sequence[str]) -> dict[str, Any]:

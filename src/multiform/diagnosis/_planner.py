@@ -25,7 +25,15 @@ from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
 from multiform.inputs import content_folds
-from multiform.state import fitted_state, require, require_classes, require_features, require_names, require_numbers
+from multiform.state import (
+    all_or_nothing,
+    fitted_state,
+    require,
+    require_classes,
+    require_features,
+    require_names,
+    require_numbers,
+)
 
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
@@ -231,6 +239,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> DiagnosisPlanner:
         """Make the plan.
 
@@ -335,7 +344,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"tolerance={self.tolerance:g}; the plan buys all evidence. Give more patients, a larger "
                     "tolerance or a lower theta.",
                     ThetaNotReachedWarning,
-                    stacklevel=4,  # of the caller of fit, past scikit-learn's wrapper
+                    stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
         return theta, frontier, level, *planning.plan(level, exact=planning.thorough)
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.classifier import QMSClassifier
-from multiform.fitting import all_or_nothing, drawn_seed
+from multiform.fitting import drawn_seed
 from multiform.inputs import check_input, check_training_data, content_folds
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
@@ -27,6 +27,7 @@ from multiform.metrics import LoyaltyTable, loyalty_table
 from multiform.prediction import fit_temperature
 from multiform.state import (
     FEATURES,
+    all_or_nothing,
     fitted_state,
     require,
     require_array,

@@ -27,7 +27,7 @@ from multiform.columns import (
     polars,
 )
 from multiform.loyalty import LoyaltyClassifier
-from multiform.state import fitted_state, require, require_names
+from multiform.state import all_or_nothing, fitted_state, require, require_names
 
 ASKED = ("drop", "numbers", "categories", "dates", "texts", "identifiers")  # parameters that say what a column is
 MOST_LABELS = 1000  # distinct ones that are classes and not measurements
@@ -139,6 +139,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------------ fitting
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def fit(self, X: Any, y: Any) -> TableClassifier:
         """Decide what the columns are, and train.
 

@@ -28,6 +28,7 @@ from multiform.metrics import ScoreMethod, trust_score
 from multiform.metrics.labels import distinct, positions
 from multiform.state import (
     FEATURES,
+    all_or_nothing,
     fitted_state,
     require,
     require_array,
@@ -194,6 +195,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
+    @all_or_nothing
     def fit(
         self, X: Any, y: ArrayLike, *, X_cal: Any = None, y_cal: ArrayLike | None = None, **fit_params: Any
     ) -> TriageClassifier:
@@ -472,7 +474,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             f"{' of a class' if self.per_class else ''} without an error. Use more calibration samples, a "
             "better estimator, a lower target or a lower confidence.",
             TargetNotReachedWarning,
-            stacklevel=4,  # the caller of fit, which scikit-learn has wrapped
+            stacklevel=5,  # the caller of fit, which scikit-learn and `all_or_nothing` have wrapped
         )
 
     # -------------------------------------------------------------------------------------------- model files

@@ -22,23 +22,6 @@ from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState,
 from multiform.separators import Rows, Scaling, Separators, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Solver, TrainingProblem
 
-__all__ = [
-    "SOLVERS",
-    "STORAGES",
-    "available_kernels",
-    "check_batch_equals_singles",
-    "check_engine",
-    "check_literal_cpm_descends",
-    "check_parity",
-    "check_same_bits",
-    "check_values",
-    "exact_loss",
-    "loss_at_equal_work",
-    "sample_batch",
-    "sample_problem",
-    "values_of",
-]
-
 STORAGES = ("float32", "uint8", "csr")
 
 _LITERAL = CpmSolver(3).literal()

@@ -86,7 +86,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
-        Adam only, relative to the initial size of the weights, ``1 / sqrt(p)``.
+        Adam only, relative to the initial size of the coefficients, ``1 / sqrt(p)``.
     scaling : {"auto", "standard", "common", "none"}, default="auto"
         How inputs are scaled inside, always centred: each column by its own deviation ("standard"), or all by one
         ("common"). "auto" takes "common" for sparse data and for columns that share one range (pixels, percentages,

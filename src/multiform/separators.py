@@ -149,7 +149,7 @@ class Separators:
         """From A_k (m, q, p) and b_k (m, q) in the user's units; where a row of all A_k is 0, b_k adds a constant."""
         used = np.asarray(components.any(axis=(0, 2)))
         used[0] = True  # one row stays, also when no column varies
-        noise = (offsets[:, ~used] ** 2).sum(axis=1)
+        noise = None if used.all() else (offsets[:, ~used] ** 2).sum(axis=1)
         user_units = (components[:, used], offsets[:, used]) if not used.all() else (components, offsets)
         coefficients = scaling.from_user_units(*user_units)
         return cls(coefficients, scaling, len(components), noise=noise, user_units=user_units)

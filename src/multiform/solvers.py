@@ -36,7 +36,7 @@ class AdamSolver:
         The length of the schedule.
     batch_size : int
     learning_rate : float
-        Of the first step, relative to the size of the initial weights, 1 / sqrt(p).
+        Of the first step, relative to the size of the initial coefficients, 1 / sqrt(p).
     beta1, beta2, epsilon : float
         Adam's own.
     revisit : float in [0, 1]
@@ -75,7 +75,7 @@ class CpmSolver:
     n_passes : int
         Sweeps over all coordinates.
     step : float
-        The first perturbation, relative to the size of the initial weights, 1 / sqrt(p).
+        The first perturbation, relative to the size of the initial coefficients, 1 / sqrt(p).
     grow, shrink : float
     smallest, largest : float
         Limits of a perturbation, in the same unit.

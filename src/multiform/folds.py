@@ -1,0 +1,137 @@
+"""Which samples are held out: one rule for every estimate.
+
+Folds are drawn at random within the classes, as scikit-learn's StratifiedKFold with shuffling draws them. Rows that
+happen to be equal are separate samples. What belongs together (the rows of one patient) is said by `groups`, and then
+stays on one side, as in StratifiedGroupKFold.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+from sklearn.model_selection import StratifiedGroupKFold, check_cv
+from sklearn.utils.validation import column_or_1d
+
+from multiform._typing import Array, Bools, Indices
+
+Split = tuple[Indices, Indices]  # the rows that train, the rows that are judged
+
+MANY_COPIES = 0.1  # share of the rows
+FEW_COPIES = 10
+CHUNK_ROWS = 4096
+
+
+class RepeatedRowsWarning(UserWarning):
+    """Many rows are copies of others, so estimates on held-out rows may be too good."""
+
+
+def drawn_folds(target: Array, n_folds: int, random: np.random.Generator, groups: Array | None = None) -> Indices:
+    """The fold of each sample, from 0 on without a gap: `n_folds` of them, or fewer where there are fewer groups.
+
+    Every class is spread over the folds as evenly as whole samples (or groups) allow, and so is the whole.
+
+    >>> folds = drawn_folds(np.array([0, 0, 1, 1, 1, 1]), 2, np.random.default_rng(0))
+    >>> np.bincount(folds[:2]), np.bincount(folds[2:])
+    (array([1, 1]), array([2, 2]))
+    """
+    n = len(target)
+    folds = np.empty(n, dtype=np.intp)
+    if groups is None:
+        # Sorted by class and at random within it, the samples are dealt like cards.
+        folds[np.lexsort((random.random(n), target))] = np.arange(n) % n_folds
+        return folds
+    n_folds = min(n_folds, len(np.unique(groups)), int(np.bincount(target).max()))
+    splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=int(random.integers(2**31)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a class with fewer samples than folds: every estimator can do
+        for fold, (_, held_out) in enumerate(splitter.split(target, target, groups)):
+            folds[held_out] = fold
+    return np.unique(folds, return_inverse=True)[1].ravel()
+
+
+def given_splits(cv: Any, X: Any, y: Any, groups: Any = None, used: Bools | None = None) -> list[Split]:
+    """The splits of a splitter or an iterable, counted as if the samples that are not `used` were not there."""
+    labels = column_or_1d(y)
+    splits = list(check_cv(cv, labels, classifier=True).split(X, labels, groups))
+    if used is None or used.all():
+        return splits
+    position = np.cumsum(used) - 1
+    return [(position[train[used[train]]], position[test[used[test]]]) for train, test in splits]
+
+
+def splits_of(folds: Indices) -> list[Split]:
+    """Each fold judged by what is trained on all others."""
+    return [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in np.unique(folds)]
+
+
+def group_codes(groups: Any, n: int, name: str, used: Bools | None = None) -> Indices | None:
+    """`groups` of a fit of the estimator called `name`, one for each of n samples, as numbers from 0; checked.
+
+    With `used`, those of the used samples alone.
+    """
+    if groups is None:
+        return None
+    labels = column_or_1d(groups, dtype=None)
+    if len(labels) != n:
+        raise ValueError(f"groups of {name} must have an entry for each of the {n} samples; got {len(labels)}.")
+    if used is not None:
+        labels = labels[used]
+    missing = labels != labels
+    if labels.dtype == object:
+        missing = np.array([label is None or label != label for label in labels])
+        labels = labels.astype(str)
+    if np.any(missing):
+        raise ValueError(
+            f"groups of {name} must name the group of every sample; {int(np.sum(missing))} of {len(labels)} are "
+            "missing. Give samples that belong to nobody else a group of their own."
+        )
+    codes = np.unique(labels, return_inverse=True)[1].ravel()
+    if codes.max() < 1:
+        raise ValueError(
+            f"groups of {name} must hold at least 2 groups, as whole groups are held out; got 1, {labels[0]}."
+        )
+    return np.asarray(codes, dtype=np.intp)
+
+
+# ------------------------------------------------------------------------------------------------- repeated rows
+
+
+def warn_of_copies(X: Any, name: str) -> None:
+    """A warning where many rows are copies, and not by chance: a column that is otherwise all distinct repeats, too."""
+    n = X.shape[0]
+    _, first = np.unique(row_keys(X), return_index=True)
+    n_copies = n - len(first)
+    if n_copies < max(MANY_COPIES * n, FEW_COPIES):
+        return
+    distinct = X[first]
+    for j in range(X.shape[1]):
+        column = distinct[:, [j]].toarray() if scipy.sparse.issparse(X) else distinct[:, j]
+        if 2 * len(np.unique(column)) >= len(first):
+            warnings.warn(
+                f"{n_copies} of the {n} rows given to {name} are copies of others. If a file was pasted twice, remove "
+                "the copies; if rows belong together, as those of one patient do, say so by groups. Else a model is "
+                "judged on rows that it has seen, and its estimates are too good.",
+                RepeatedRowsWarning,
+                stacklevel=2,
+            )
+            return
+
+
+def row_keys(X: Any) -> npt.NDArray[np.uint64]:
+    """A number per row that depends on its content only: equal rows have equal keys, others hardly ever."""
+    factors = np.random.default_rng(0).integers(0, 2**63, size=X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(
+        1
+    )
+    if scipy.sparse.issparse(X):
+        X = X.tocsr().copy()
+        X.eliminate_zeros()
+        bits = X.data.astype(np.float64).view(np.uint64) * factors[X.indices]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
+        return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
+    chunks = (X[i : i + CHUNK_ROWS].astype(np.float64) for i in range(0, X.shape[0], CHUNK_ROWS))
+    # -0.0 + 0.0 = 0.0, so the two zeros have the same bits
+    return np.concatenate([((chunk + 0.0).view(np.uint64) * factors).sum(axis=1, dtype=np.uint64) for chunk in chunks])

@@ -89,7 +89,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     cv : int, "auto", splitter or iterable, default="auto"
         Folds of the estimates. A number means folds drawn at random within the classes; with `groups`, of whole groups.
         "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, 3 from
-        20,000 samples on, else 5. The time of `fit` grows with it: k folds cost about k - 1 times the models themselves.
+        20,000 samples on, else 5. The time of `fit` grows with it: k folds cost about k - 1 times the models
+        themselves.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
         them from 5,000 samples on.

@@ -184,7 +184,7 @@ def one_table(kind: str, number: int, seed: int, wanted: list[str], most: int) -
     """All estimators on one table: a row each."""
     random = np.random.default_rng([seed, list(KINDS).index(kind), number])
     source = KINDS[kind](random)
-    n = int(round(np.exp(random.uniform(np.log(60), np.log(most)))))
+    n = round(float(np.exp(random.uniform(np.log(60), np.log(most)))))
     samples = source(random, n)
     while min(np.bincount(samples.y)) < 2 or len(np.bincount(samples.y)) < 2:
         samples = source(random, n)

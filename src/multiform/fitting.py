@@ -26,7 +26,7 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
         """Without callbacks in scikit-learn there is nothing to support."""
 
 
-# From so many samples on, a held-out part is enough to calibrate; below it, models that left an eighth out: one of them,
+# From so many samples on, a held-out part is enough to calibrate; below it, models that have left an eighth out: one,
 # two below 2,000 samples, eight below 400.
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000

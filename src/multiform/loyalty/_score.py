@@ -51,14 +51,15 @@ class Chances:
         """
         n, right = len(true), verdict.nominal == true
         self.temperature = fit_temperature(verdict.nominal_scores, true, weight)
-        share = np.ones(n) if weight is None else weight * (n / weight.sum())
+        share = np.ones(n) if weight is None else weight
         n_right, n_wrong = share[right].sum(), share[~right].sum()
         chance = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
         inputs = np.tile(self._inputs(verdict), (2, 1))
         outcome = np.repeat([1, 0], n)
-        self._model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
+        self._model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000, tol=1e-9))
         weights = np.concatenate([share * chance, share * (1 - chance)])
-        self._model.fit(inputs, outcome, logisticregression__sample_weight=weights)
+        told = {f"{step}__sample_weight": weights for step in self._model.named_steps}
+        self._model.fit(inputs, outcome, **told)
         # An answer's chance has a least value, so the mean is brought back to the share of right answers.
         logits, least = self._model.decision_function(inputs[:n]), LEAD * _least(self._shares_of_others(verdict))
 

@@ -139,7 +139,7 @@ def test_other_units_are_a_shift_and_said_in_numbers():
     (shift,) = shifts(seen, 12 * rng.normal(54, 9, 10).round())
     assert shift.what == "values"
     assert shift.p_value < 1e-6
-    assert shift.sentence.startswith("mean 53.") and " here (" in shift.sentence
+    assert shift.sentence.startswith("mean 53.")
     assert (shift.before, shift.after) == (1.0, 0.0)
     assert shifts(seen, rng.normal(54, 9, 30)) == []
 
@@ -159,10 +159,7 @@ def test_renamed_categories_and_other_shares_are_a_shift():
     (shift,) = shifts(seen, ["male", "female"] * 8)
     assert shift.sentence == "100 % of the values were never seen in training, which had m, w"
     (shift,) = shifts(seen, ["m"] * 40)
-    assert shift.sentence in (
-        "50 % of the values were 'm' in training, 100 % are",
-        "50 % of the values were 'w' in training, 0 % are",
-    )
+    assert shift.sentence == "50 % of the values were 'm' in training, 100 % are"
     assert shifts(seen, ["m"] * 8) == []
     rare = Seen.of_texts([f"w{i}" for i in range(100)])
     assert shifts(rare, [f"v{i}" for i in range(100)]) == []  # every cell of training was new, too
@@ -205,11 +202,7 @@ def test_unchanged_columns_seldom_shift(kind):
         alarms = 0
         for _ in range(600):
             cells = drawn(n)
-            seen = (
-                Seen.of_texts(cells)
-                if kind == "category"
-                else Seen.of_numbers(cells, "code" if kind == "code" else "number")
-            )
+            seen = learnt(cells, kind if kind in ("code", "category") else "number")
             alarms += bool(seen.shifts("x", seen.look(drawn(n_new))[1], n_columns=1))
         assert alarms < 14
 

@@ -2,7 +2,7 @@
 
 A model is fitted on a table and asked about files of 10 to 1,000 rows.
 
-False alarms, on fresh rows of the same source: the share of rows of which a number is called unfamiliar, and of files of
+False alarms, on fresh rows of the same source: the share of rows of which a number is called unfamiliar, of files of
 which a column is said to have shifted (at most 1 % is promised). A category that training did not have is named
 rightly, and counted apart.
 

@@ -14,7 +14,7 @@ from multiform.cli._shared import Console, command, model_file, share, table_fil
 from multiform.columns import TableError, polars
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
-from multiform.tables import batches, read, sources
+from multiform.tables import Overlap, batches, read, sources
 
 true_labels = click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
@@ -46,8 +46,8 @@ def evaluate(
     model = opened(model_path)
     required = _required(require, model)
     with console.progress("predicting") as progress:
-        true, answers = _judged(model, model_path, sources(files, file_format), target, progress, console)
-    data = _figures(model.estimator_, true, answers)
+        true, answers, overlap = _judged(model, model_path, sources(files, file_format), target, progress, console)
+    data = _figures(model.estimator_, true, answers) | {"training_rows": _told(overlap, console)}
     shortfall = None if required is None else _shortfall(data, required, vacuous=require == "promise")
     if required is not None:
         data["required"] = {"accuracy": required, "met": shortfall is None}
@@ -92,6 +92,7 @@ def report(
         frame, labels = _labelled(model, read(found, progress), target, model_path)
         if not len(labels):
             raise TableError("No row has a label, so there is nothing to report.")
+        overlap = _told(model.overlap(frame, labels), console)
         progress(None, "writing the report")
         if isinstance(model, MatrixModel):
             asked: tuple[Any, Any] = model.estimator_, model.transform(frame)
@@ -100,7 +101,7 @@ def report(
         page = multiform.report(*asked, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told)
         page.save(output)
     text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
-    console.result({"output": output, **page.figures}, text)
+    console.result({"output": output, **page.figures, "training_rows": overlap}, text)
 
 
 def _labelled(model: Any, frame: Any, target: str | None, path: str) -> tuple[Any, Any]:
@@ -144,15 +145,16 @@ def _required(require: str | None, model: Any) -> float | None:
 
 def _judged(
     model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
-) -> tuple[Any, dict[str, Any]]:
-    """The truth, and the answers as columns, of all rows with a label."""
-    true, parts, unlabelled = [], [], 0
+) -> tuple[Any, dict[str, Any], Overlap | None]:
+    """The truth, and the answers as columns, of all rows with a label; and how many were training rows."""
+    true, parts, overlaps, unlabelled = [], [], [], 0
     for batch in batches(found):
         try:
             rows, labels = _labelled(model, batch.frame, target, model_path)
             if len(rows):
                 true.append(labels)
                 parts.append(model.answers(rows)[0])
+                overlaps.append(model.overlap(rows, labels))
         except TableError as error:
             raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
@@ -162,7 +164,19 @@ def _judged(
     if unlabelled:
         console.note(f"{unlabelled} rows have no label and were left out.")
     columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
-    return np.concatenate(true), columns
+    return np.concatenate(true), columns, Overlap.of_all(overlaps)
+
+
+def _told(overlap: Overlap | None, console: Console) -> dict[str, Any] | None:
+    """For programs; and a note, if the model is judged on rows that it has seen."""
+    if overlap is None:
+        return None
+    if overlap.evident:
+        console.note(
+            f"{overlap.share:.0%} of the rows are rows that the model was trained on, with which it seems better than "
+            f"it is ({overlap.found} of the {overlap.compared} rows that could be compared); judge it on others."
+        )
+    return {**overlap._asdict(), "share": overlap.share, "evident": overlap.evident}
 
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:

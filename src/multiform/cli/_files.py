@@ -94,6 +94,9 @@ class MatrixModel:
         """As `TableClassifier.answers`."""
         return answers_of(self.estimator_, self.transform(frame), chances=chances), []
 
+    def overlap(self, frame: Any, labels: Any) -> None:
+        """As `TableClassifier.overlap`: it does not know its training rows."""
+
     def labels(self, series: Any) -> tuple[Array, Bools]:
         """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""
         kind = np.asarray(self.classes_).dtype.kind

@@ -6,7 +6,9 @@ kept in the model as plain values. Polars does the reading and the counting; it 
 """
 
 from multiform.columns import ROLES, Category, Code, Column, Date, Dropped, Number, TableError, Text, decide
-from multiform.tables._classifier import Surprise, TableClassifier, answers_of, fit_chosen, labels_of, learn_labels
+from multiform.tables._classifier import Surprise, TableClassifier, answers_of, fit_chosen
+from multiform.tables._labels import labels_of, learn_labels
+from multiform.tables._overlap import Overlap
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "Date",
     "Dropped",
     "Number",
+    "Overlap",
     "Source",
     "Surprise",
     "TableClassifier",

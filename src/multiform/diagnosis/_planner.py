@@ -24,7 +24,7 @@ from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
-from multiform.inputs import content_folds
+from multiform.folds import drawn_folds
 from multiform.state import (
     all_or_nothing,
     fitted_state,
@@ -304,7 +304,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = encoding.encode(columns)
         n = len(target)
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
-        folds = content_folds(rows, target, n_folds, np.random.default_rng(seed))
+        folds = drawn_folds(target, n_folds, np.random.default_rng(seed))
         folds = np.unique(folds, return_inverse=True)[1].astype(np.int64).ravel()
         about = rows, target, folds, encoding.column_owner, len(classes)
         models = EvidenceModels(*about, evidence_estimator(self.estimator, n), betas, seed, self.n_jobs)

@@ -186,8 +186,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise TableError(f"The table has {len(features)} rows, and there are {len(target_series)} labels.")
         labels, present, whole = learn_labels(target_series, self.as_classes)
         same = alike(np.unique(labels))
-        if same and self.merge_classes:
-            labels = merged(labels, *np.unique(labels, return_counts=True))
+        one_spelling = merged(labels, *np.unique(labels, return_counts=True)) if same else labels
+        if self.merge_classes:
+            labels = one_spelling
         features, group_column, codes = _grouped(features, groups, present)
         columns = self._decide(features, present, group_column)
         features = features.filter(pl.Series(present))
@@ -218,7 +219,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class_counts": {str(label): count for label, count in counts.items()},
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
             "classes_alike": same,
-            "deciding_columns": deciding(_blocks(columns, matrix), labels, codes),
+            "deciding_columns": deciding(_blocks(columns, matrix), one_spelling, codes),
             "repeated_identifiers": [one.name for one in identifiers if one.n_unique() < len(one)],
             "group_column": group_column,
             "groups": None if codes is None else len(np.unique(codes)),

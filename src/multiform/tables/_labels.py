@@ -26,6 +26,7 @@ FEW_NUMBERS = 12  # distinct ones that are classes, if they are whole
 MANY_NUMBERS = 30  # from which on a rare one shows that they are no classes
 MANY_TEXTS, MOST_TEXTS = 50, 1000  # distinct ones that are classes however few the rows, and at most
 SMOOTH = -3.5  # standard errors below what counts in random order would give
+RARE_END = 1 / 3  # how often the least and the greatest number of a measure occur, beside the commonest, at most
 WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 
@@ -73,16 +74,15 @@ def is_measure(values: Doubles, counts: Indices) -> bool:
 
 
 def _rises_and_falls(counts: Doubles) -> bool:
-    """Whether the counts of neighbours are alike, and the largest is not at an end, where codes by frequency have it.
+    """Whether the counts of neighbours are alike, and the ends are rare beside the commonest.
 
-    The squared steps of the ranks over their variance (von Neumann's ratio, after Bartels), nearly normal in random
+    The squared steps of the ranks over their variance (von Neumann's ratio, after Bartels) are nearly normal in random
     order, with mean 2 and variance 4 / n.
     """
-    n = len(counts)
     ranks = rankdata(counts)
     steps, spread = float(np.sum(np.diff(ranks) ** 2)), float(np.sum((ranks - ranks.mean()) ** 2))
-    inside = 0 < int(np.argmax(counts)) < n - 1
-    return inside and steps < (2 + SMOOTH * 2 / np.sqrt(n)) * spread
+    rare_ends = RARE_END * counts.max() >= max(counts[0], counts[-1])
+    return bool(rare_ends) and steps < (2 + SMOOTH * 2 / np.sqrt(len(counts))) * spread
 
 
 def labels_of(series: Any, whole: bool) -> tuple[Array, Bools]:

@@ -1,7 +1,7 @@
 """Which columns decide the target alone, as one does that is only known once the answer is.
 
 Of each column a small tree is asked for the classes of rows that it was not trained on. A column decides the target if
-that makes at most 2 % of the errors that always answering the commonest class makes. An identifier does not: it says
+that makes at most 2 % of the errors that always answering the commonest class makes, or one. An identifier does not: it says
 nothing of rows that were held out.
 """
 
@@ -40,7 +40,7 @@ def deciding(blocks: dict[str, Doubles], labels: Array, groups: Indices | None =
     found = {}
     for name in sorted(blocks, key=changes.__getitem__)[:MOST_COLUMNS]:
         n_wrong = _n_wrong(blocks[name][rows], target, folds)
-        if n_wrong <= LEFT_OVER * n_others:
+        if n_wrong <= max(1, LEFT_OVER * n_others):
             found[name] = 1 - n_wrong / len(target)
     return {name: found[name] for name in blocks if name in found}
 

@@ -1,8 +1,8 @@
 """Which columns decide the target alone, as one does that is only known once the answer is.
 
 Of each column a small tree is asked for the classes of rows that it was not trained on. A column decides the target if
-that makes at most 2 % of the errors that always answering the commonest class makes, or one. An identifier does not: it says
-nothing of rows that were held out.
+that makes at most 2 % of the errors that always answering the commonest class makes, or one. An identifier does not: it
+says nothing of rows that were held out.
 """
 
 from __future__ import annotations

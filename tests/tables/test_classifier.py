@@ -102,9 +102,9 @@ def test_a_label_of_another_kind():
             {"x": range(500), "y": [i + 0.5 for i in range(500)]},
             "y",
             {},
-            "500 distinct values .* too many for classes, as a measurement has",
+            "500 distinct numbers in 500 rows, as a measure does: .* regression",
         ),
-        ({"x": range(500), "y": [f"n{i}" for i in range(500)]}, "y", {}, "too many for classes; put them into groups"),
+        ({"x": range(500), "y": [f"n{i}" for i in range(500)]}, "y", {}, "too many for classes. Put them into fewer"),
         ({"x": ["same"] * 4, "y": [0, 1, 0, 1]}, "y", {}, "No column of the table can be learnt from"),
         ({"x": [1, 2], "y": [0, 1]}, "y", {"drop": ["w"]}, "no column 'w' to drop"),
         ({"x": [1, 2], "y": [0, 1]}, "y", {"drop": ["x"], "numbers": ["x"]}, "is named twice, as drop and as number"),
@@ -179,7 +179,7 @@ def test_an_estimator_that_depends_on_the_data():
     """The table is encoded once, and the model is as if the estimator had been given."""
     asked = []
 
-    def choose(matrix, labels):
+    def choose(matrix, labels, groups):
         asked.append((matrix, labels))
         return qms(n_components=matrix.shape[1])
 
@@ -202,7 +202,7 @@ def test_columns_are_encoded_once_in_a_fit(monkeypatch):
             return columns(self, cells)
 
         monkeypatch.setattr(kind, "columns", counted)
-    fit_chosen(TableClassifier(), table(), "kind", lambda matrix, labels: qms())
+    fit_chosen(TableClassifier(), table(), "kind", lambda matrix, labels, groups: qms())
     assert counts == {name: int(name not in ("id", "always")) for name in counts}
 
 

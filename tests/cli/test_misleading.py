@@ -87,16 +87,18 @@ def test_fit_with_a_group_that_is_none(visits, tmp_path, call):
 
 
 def test_a_measure_is_no_target(visits, tmp_path, call, call_json):
-    words = ("fit", visits / "visits.csv", "-t", "age", "-o", tmp_path / "m.mfm", *FAST)
-    code, _, err = call(*words)
-    assert code == 1
-    assert "as a measure does: to estimate it is a regression problem" in err
-    assert "--as-classes" in err
+    for step, name in ((1, "years"), (10, "decades")):
+        table = pl.read_csv(visits / "visits.csv").with_columns((pl.col("age") / step).round().cast(int))
+        table.write_csv(tmp_path / f"{name}.csv")
+    words = ("-t", "age", "-o", tmp_path / "m.mfm", "--model", "qms", *FAST)
+    for path in (visits / "visits.csv", tmp_path / "years.csv"):
+        code, _, err = call("fit", path, *words)
+        assert code == 1
+        assert "as a measure does: to estimate it is a regression problem" in err
+        assert "--as-classes" in err
     assert not (tmp_path / "m.mfm").exists()
-    assert len(call_json(*words, "--as-classes", "--model", "qms")["classes"]) > 100
-    decades = pl.read_csv(visits / "visits.csv").with_columns((pl.col("age") / 10).round().cast(int))
-    decades.write_csv(tmp_path / "decades.csv")
-    assert len(call_json("fit", tmp_path / "decades.csv", *words[2:])["classes"]) < 13
+    assert len(call_json("fit", tmp_path / "years.csv", *words, "--as-classes")["classes"]) > 50
+    assert len(call_json("fit", tmp_path / "decades.csv", *words)["classes"]) < 13
 
 
 def test_evaluate_and_report_recognise_training_rows(folder, tmp_path, call, call_json):

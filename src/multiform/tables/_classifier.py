@@ -197,7 +197,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"No column of the table can be learnt from: {left_out or 'it has no other than the target'}. Say what "
                 "a column is (--as-number, --as-category, --as-text), or give others."
             )
-        matrix, seen = learn(columns, features)
+        n_groups = None if codes is None else len(np.unique(codes))
+        matrix, seen = learn(columns, features, n_groups)
         if choose is not None:
             self.estimator = choose(matrix, labels, codes)
         estimator = self._inner()
@@ -221,7 +222,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "deciding_columns": deciding(_blocks(columns, matrix), one_spelling, codes),
             "repeated_identifiers": [one.name for one in identifiers if one.n_unique() < len(one)],
             "group_column": group_column,
-            "groups": None if codes is None else len(np.unique(codes)),
+            "groups": n_groups,
         }
         rows = RowSketch.learn(row_keys(columns, features, labels))
         self._set_fitted(columns, seen, target, estimator, training, whole, rows)

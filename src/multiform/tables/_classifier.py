@@ -212,7 +212,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "does not take them; give another estimator, as LoyaltyClassifier, or no groups."
             )
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
-        identifiers = [as_text(features[one.name]).drop_nulls() for one in columns if one.role == "identifier"]
+        identifiers = [one.typed(features[one.name]).drop_nulls() for one in columns if one.role == "identifier"]
         training = {
             "rows": len(labels),
             "rows_without_label": int((~present).sum()),

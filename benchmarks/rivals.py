@@ -203,7 +203,7 @@ def _panel_of(tariff: Tariff, tests: int) -> float:
         ready = [t for t in tariff.next_tests(held) if tests >> t & 1]
         if not ready:
             return np.inf
-        t = min(ready, key=lambda t: tariff.prices[t] - tariff.discounted[t])  # the least surcharge opens a group
+        t = min(ready, key=lambda t: tariff.prices[t] - tariff.discounted[t])  # the least surcharge opens a discount
         total += tariff.price(t, held)
         held |= 1 << t
     return total

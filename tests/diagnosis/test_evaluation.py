@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 
 from multiform import DiagnosisPlanner
+from multiform.folds import drawn_folds, splits_of
 from tests.diagnosis.worlds import COSTS, patients
 
 
@@ -30,7 +30,7 @@ def test_the_plan_is_evaluated_as_a_user_would(data, planner, evaluation):
     X, y = data
     [seed] = np.random.SeedSequence(0).generate_state(1).tolist()
     right, full, cost = np.zeros(len(y)), np.zeros(len(y)), np.zeros(len(y))
-    for train, test in StratifiedKFold(2, shuffle=True, random_state=seed).split(X, y):
+    for train, test in splits_of(drawn_folds(y, 2, np.random.default_rng(seed))):
         fitted = clone(planner).fit(X[train], y[train])
         bought = fitted.acquire(X[test])
         right[test], full[test] = bought.answer == y[test], fitted.predict_full(X[test]) == y[test]

@@ -196,7 +196,7 @@ def test_discounts_change_the_plan():
     """Blood costs nearly nothing once the scan was bought: it follows at once."""
     X, y = patients(400)
     shared = {"lab": {"scan": 100.0, "blood": 0.01}}
-    planner = DiagnosisPlanner({**COSTS, "blood": 90.0}, groups=shared, level=0.002, random_state=0).fit(X, y)
+    planner = DiagnosisPlanner({**COSTS, "blood": 90.0}, discounts=shared, level=0.002, random_state=0).fit(X, y)
     order = planner.order_
     assert planner.panel_cost_ == pytest.approx(1 + 90 + 100 + 60)
     assert abs(order.index("scan") - order.index("blood")) == 1

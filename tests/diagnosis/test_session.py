@@ -21,7 +21,7 @@ NAMES = list(COSTS)
 def planner():
     X, y = patients(300)
     shared = {"lab": {"blood": 15.0, "scan": 60.0}}
-    return DiagnosisPlanner(COSTS, groups=shared, requires={"noise": "talk"}, level=0.01, random_state=0).fit(X, y)
+    return DiagnosisPlanner(COSTS, discounts=shared, requires={"noise": "talk"}, level=0.01, random_state=0).fit(X, y)
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ HELP = "Answer each question with a result. Enter: no result; na: it cannot be d
     "costs_path",
     required=True,
     metavar="CSV",
-    help="A table with the columns test and cost, and maybe group and cost_in_group; tests are columns of FILE.",
+    help="A table with the columns test and cost, and maybe discount and discounted_cost; tests are columns of FILE.",
 )
 @click.option("--output", "-o", required=True, metavar="PLAN", help="The plan to write, .mfm by custom.")
 @names("--known", help="Tests known at the start, for nothing.")
@@ -69,7 +69,7 @@ def plan(
     """
     found = sources(files, file_format)
     check_output(output, (costs_path, *(source.path for source in found)))
-    costs, groups = read_costs(_prices(costs_path), None)
+    costs, discounts = read_costs(_prices(costs_path), None)
     if target in costs:
         raise TableError(f"{costs_path} has a price for {target!r}, which is the target; it cannot be a test, too.")
     with console.progress("reading") as progress:
@@ -81,7 +81,7 @@ def plan(
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")
         progress(None, "planning")
-        planner = DiagnosisPlanner(costs, groups=groups or None, known=list(known), **settings)
+        planner = DiagnosisPlanner(costs, discounts=discounts or None, known=list(known), **settings)
         planner.fit(_evidence(frame, list(costs)).filter(present), labels)
         progress(None, "writing")
         write_model(planner, output, target=target)
@@ -92,7 +92,7 @@ def plan(
 def _prices(path: str) -> Any:
     """The table of prices; like any table, with whichever separator and decimal mark it has."""
     frame = read(sources([path], None if Path(path).suffix else "csv"))
-    prices = [name for name in ("cost", "cost_in_group") if name in frame.columns]
+    prices = [name for name in ("cost", "discounted_cost", "cost_in_group") if name in frame.columns]
     return frame.with_columns(numbers_or_text(frame[name]) for name in prices)
 
 

@@ -24,7 +24,7 @@ from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
-from multiform.inputs import content_folds
+from multiform.folds import drawn_folds, group_codes, warn_of_copies
 from multiform.state import (
     all_or_nothing,
     fitted_state,
@@ -63,10 +63,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     costs : dict, data frame or path
         The price of each test, by name; or a table (data frame, CSV file) with the columns ``test`` and ``cost``, and
-        maybe ``group`` and ``cost_in_group``. Columns of X that belong to no test are not used.
-    groups : dict of dicts, default=None
+        maybe ``discount`` and ``discounted_cost``. Columns of X that belong to no test are not used.
+    discounts : dict of dicts, default=None
         Tests that share a part of their price: ``{"blood": {"chol": 5.17, "fbs": 3.10}}`` is what each of them costs
-        once another one of the group has been bought.
+        once another one of them has been bought.
     features : dict, default=None
         The features that a test yields, where they are not the one column of the same name:
         ``{"ecg": ["rate", "axis"]}``.
@@ -173,7 +173,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "costs": "no_validation",  # type: ignore[dict-item]  # read_costs and Tariff say what is wrong
-        "groups": [dict, None],
+        "discounts": [dict, None],
         "features": [dict, None],
         "known": ["array-like", str],
         "requires": [dict, None],
@@ -197,7 +197,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         costs: Any,
         *,
-        groups: Any = None,
+        discounts: Any = None,
         features: Any = None,
         known: Any = (),
         requires: Any = None,
@@ -217,7 +217,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
     ) -> None:
         self.costs = costs
-        self.groups = groups
+        self.discounts = discounts
         self.features = features
         self.known = known
         self.requires = requires
@@ -240,7 +240,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> DiagnosisPlanner:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> DiagnosisPlanner:
         """Make the plan.
 
         Parameters
@@ -250,8 +250,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             cell) is a missing result; columns of words are categories.
         y : array-like of shape (n,)
             The diagnoses.
+        groups : array-like of shape (n,), default=None
+            Whose each row is, where a patient has several: whole patients are held out, so that every figure is about
+            new ones.
         """
-        classes, encoding, planning = self._prepare(X, y)
+        classes, encoding, planning = self._prepare(X, y, groups)
         theta, frontier, level, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
@@ -271,9 +274,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.stopped_at_once_ = float((node < 0).mean())
         return self
 
-    def _prepare(self, X: Any, y: Any) -> tuple[Array, Encoding, Planning]:
+    def _prepare(self, X: Any, y: Any, groups: Any = None) -> tuple[Array, Encoding, Planning]:
         """The classes, how features are read, and how plans are made of these patients."""
-        tariff, features = tariff_and_features(self.costs, self.groups, self.known, self.requires, self.features)
+        tariff, features = tariff_and_features(self.costs, self.discounts, self.known, self.requires, self.features)
         betas = _checked_betas(self.beta)
         columns = _columns(
             X,
@@ -303,16 +306,19 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoding = Encoding.learnt(columns, features)
         rows = encoding.encode(columns)
         n = len(target)
+        people = group_codes(groups, n, "DiagnosisPlanner")
+        if people is None:
+            warn_of_copies(rows, "DiagnosisPlanner")
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
-        folds = content_folds(rows, target, n_folds, np.random.default_rng(seed))
-        folds = np.unique(folds, return_inverse=True)[1].astype(np.int64).ravel()
+        folds = drawn_folds(target, n_folds, np.random.default_rng(seed), people)
         about = rows, target, folds, encoding.column_owner, len(classes)
         models = EvidenceModels(*about, evidence_estimator(self.estimator, n), betas, seed, self.n_jobs)
         for mask in models.masks:
             if len(np.unique(target[mask > 0])) < 2 or mask.all():
                 raise ValueError(
                     "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
-                    f"got n_samples={n}. Give more patients, or a smaller cv."
+                    f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
+                    "patients, or a smaller cv."
                 )
         some = _some_sets(tariff, seed)
         if self.estimator is None:
@@ -325,6 +331,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             time_limit=float(self.time_limit),
             error_price=float(self.error_price),
             thorough=exact,
+            groups=people,
         )
         return classes, encoding, planning
 
@@ -402,6 +409,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         X: Any,
         y: Any,
+        groups: Any = None,
         *,
         cv: int = 5,
         repeats: int = 1,
@@ -413,7 +421,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y : the patients, as in `fit`
+        X, y, groups : the patients, as in `fit`
         cv : int, default=5
             Outer folds. Everything that `fit` decides, the level too, is decided again in each of them.
         repeats : int, default=1
@@ -426,7 +434,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Outer folds to evaluate at the same time, as joblib counts.
         """
         evaluation, _ = nested_evaluation(
-            self, X, y, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
+            self, X, y, groups, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
         )
         return evaluation
 
@@ -467,7 +475,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         m, _ = require_classes(state["classes_"]), require_features(state)
         require_numbers([state[name] for name in FIGURES], "a figure of the plan")
         require(state["level_"] >= 0, "level_ is wrong")
-        tariff = Tariff(**_tuples(state["tariff_"])).checked()
+        prices = _tuples(state["tariff_"])
+        if "groups" in prices:  # as files of 0.1.0 say
+            prices["discounts"] = prices.pop("groups")
+        tariff = Tariff(**prices).checked()
         encoding = Encoding.from_state(state["encoding_"])
         owned = all(0 <= t < len(tariff) for t in encoding.owner)
         require(owned, "a feature belongs to a test that there is not")
@@ -539,8 +550,8 @@ def _outlook(
         came = np.array([node in path for path in plan.paths])[last]
         diagnosis = planning.judge.unseen_answer(plan.held[node])
         overall = float(cost[came].mean()) - paid if came.any() else price
-        groups = [came & (diagnosis == k) for k in range(planning.n_classes)]
-        remaining.append([float(cost[one].mean()) - paid if one.any() else overall for one in groups])
+        parts = [came & (diagnosis == k) for k in range(planning.n_classes)]
+        remaining.append([float(cost[one].mean()) - paid if one.any() else overall for one in parts])
         stopped = [float(((last == node) & (answer == k)).mean()) for k in range(planning.n_classes)]
         traffic.append([float(came.mean()), *stopped])
     return remaining, traffic

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform._typing import Array, Bools, Doubles, Floats
+from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._judge import Judge
 from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._search import SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
@@ -89,7 +89,8 @@ class Planning:
     `width` is of the beam, `time_limit` the seconds of the exact search, and `error_price` what an answer that full
     evidence would have corrected is worth to the search, in full panels. `thorough` says whether a model for every set
     is affordable; if not, an order is searched among the most promising next tests only, and down to the last few
-    patients. With `only_known` no further model may be trained for the search.
+    patients. With `only_known` no further model may be trained for the search. `groups` says whose each row is, where a
+    patient has several.
     """
 
     def __init__(
@@ -103,16 +104,17 @@ class Planning:
         error_price: float,
         thorough: bool,
         only_known: bool = False,
+        groups: Indices | None = None,
     ) -> None:
         self.tariff, self.judge = tariff, judge
         self.policy, self.width, self.time_limit, self.error_price = policy, width, time_limit, error_price
-        self.thorough, self.only_known = thorough, only_known
+        self.thorough, self.only_known, self.groups = thorough, only_known, groups
         self.n, self.n_classes = judge.full.shape
 
     def changed(self, **changes: Any) -> Planning:
         """The same with other arguments in some places."""
         names = ("tariff", "judge", "policy", "width", "time_limit", "error_price", "thorough", "only_known")
-        return Planning(**{**{name: getattr(self, name) for name in names}, **changes})
+        return Planning(**{name: getattr(self, name) for name in (*names, "groups")} | changes)
 
     def blind_to(self, fold: int) -> Planning:
         """The same without the labels of a fold; orders are searched only among the sets that have a model already."""
@@ -162,7 +164,7 @@ class Planning:
             float(cost.mean()),
             float(cost.mean() / panel) if panel else 0.0,
             float(forgone.mean()),
-            float(forgone.std(ddof=1) / np.sqrt(self.n)),
+            standard_error(forgone, self.groups),
             float((answer == self.judge.models.target).mean()),
             tuple(self.tariff.tests[t] for t in whole.order),
         )
@@ -316,6 +318,16 @@ class Planning:
             cost[leaving] += self._forgone(np.array([held]))[0, leaving]
             alive = alive & ~leaving
         return cost
+
+
+def standard_error(values: Doubles, groups: Indices | None = None) -> float:
+    """Of the mean; where rows belong to groups, which are independent and their rows are not, by the groups' sums.
+
+    ``sqrt(G / (G - 1) sum_g (sum_{i in g} (x_i - mean))^2) / n``, which is the usual one if every row is its own group.
+    """
+    deviations = values - values.mean()
+    sums = deviations if groups is None else np.bincount(np.unique(groups, return_inverse=True)[1], deviations)
+    return float(np.sqrt((sums**2).sum() * len(sums) / (len(sums) - 1)) / len(values))
 
 
 def considered(

@@ -23,7 +23,8 @@ from multiform.fitting import (
     unseen_temperature,
     validation_split,
 )
-from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one
+from multiform.folds import group_codes
+from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
 from multiform.separators import Scaling, Separators, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
@@ -224,7 +225,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None) -> QMSClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None, groups: Any = None
+    ) -> QMSClassifier:
         """Find the separators.
 
         Parameters
@@ -236,6 +239,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             0 means removed, 2 means repeated.
         X_val, y_val : array-like, default=None
             Held-out samples for `early_stopping`.
+        groups : array-like of shape (n,), default=None
+            Samples that belong together, as those of one patient do. What is held out to calibrate the chances, or to
+            stop early, is held out by whole groups.
         """
         if (X_val is None) != (y_val is None):
             raise ValueError(
@@ -247,13 +253,14 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 "X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out."
             )
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
+        groups = group_codes(groups, len(target), type(self).__name__, used_samples(sample_weight))
         seed = drawn_seed(self.random_state)
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
-        held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val)
+        held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val, groups)
         if held_out is not None:
             masks: list[Bools | None] = [all_but(len(target), held_out)]
         else:
-            masks = training_masks(X, target, seed) if self.calibrate and validation is None else [None]
+            masks = training_masks(target, seed, groups) if self.calibrate and validation is None else [None]
         n_train = len(target) - (0 if held_out is None else len(held_out))
         n_components = self._n_components(n_train, X.shape[1], len(classes))
         solver = self._solver(n_train, n_components)
@@ -450,6 +457,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         seed: int,
         X_val: Any,
         y_val: Any,
+        groups: Array | None,
     ) -> tuple[Indices | None, Validation | None]:
         """Samples that the model must not see, and the validation set, where there is one."""
         if X_val is not None:
@@ -460,7 +468,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             return None, Validation(X_val, held_target, class_weights[held_target])
         if not self.early_stopping:
             return None, None
-        held_out = validation_split(target, len(classes), self.validation_fraction, seed)
+        held_out = validation_split(target, len(classes), self.validation_fraction, seed, groups)
         share = class_weights[target[held_out]] * (1 if weight is None else weight[held_out])
         return held_out, Validation(X[held_out], target[held_out], share)
 

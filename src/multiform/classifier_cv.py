@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +16,8 @@ from multiform.columns import Encodings
 from multiform.defaults import components_for, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
-from multiform.inputs import check_input, check_training_data, class_weights_of, content_folds, of_mean_one
+from multiform.folds import Split, drawn_folds, given_splits, group_codes, warn_of_copies
+from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import fit_temperature, log_scores, probabilities
 from multiform.separators import Scaling, Separators
 from multiform.state import (
@@ -67,7 +67,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
         "plain" for sparse data and for more than 500 columns.
     cv : int, splitter or iterable, default=5
-        A number means folds that balance the classes and never part equal rows.
+        A number means folds drawn at random within the classes; with `groups`, of whole groups.
     ensemble_size : int, default=10
         Steps of the greedy selection.
     n_components, alpha, max_iter, batch_size, learning_rate, class_weight, n_jobs, device, random_state
@@ -153,7 +153,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> QMSClassifierCV:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> QMSClassifierCV:
         """Train all settings on all folds and keep an ensemble.
 
         Parameters
@@ -161,13 +161,27 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n, p)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
+            0 means removed.
+        groups : array-like of shape (n,), default=None
+            Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
+            are of new groups. A splitter given as `cv` gets them, too.
         """
         noise = np.unique(np.asarray(self.noise, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
             raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
+        given, used = (X, y, groups), used_samples(sample_weight)
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
+        groups = group_codes(groups, len(target), type(self).__name__, used)
         random = np.random.default_rng(drawn_seed(self.random_state))
-        folds, n_folds = self._folds(X, target, random)
+        if isinstance(self.cv, Integral):
+            if groups is None:
+                warn_of_copies(X, type(self).__name__)
+            folds = drawn_folds(target, int(self.cv), random, groups)
+        else:
+            folds = self._given_folds(given_splits(self.cv, *given, used), len(target))
+        n_folds = int(folds.max()) + 1
+        if n_folds < 2:
+            raise ValueError(f"QMSClassifierCV needs at least 2 samples to split; got n_samples={len(target)}.")
         encodings = Encodings(self.encodings).fit(X)
         n, m = len(target), len(classes)
         whole = np.ones(n) if weight is None else weight
@@ -219,23 +233,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.factors_ = np.array([factors[member // n_folds] for member in kept])
         return self
 
-    def _folds(self, X: Any, target: Array, random: np.random.Generator) -> tuple[Indices, int]:
-        if isinstance(self.cv, Integral):
-            n_folds = int(self.cv)
-            folds = content_folds(X, target, n_folds, random)
-            n_folds = len(np.unique(folds))
-            if n_folds < 2:
-                raise ValueError(
-                    f"QMSClassifierCV needs at least 2 distinct samples to split; got n_samples={X.shape[0]}."
-                )
-            return np.unique(folds, return_inverse=True)[1], n_folds
-        folds = np.full(len(target), -1, dtype=np.intp)
-        splits = list(check_cv(self.cv, target, classifier=True).split(X, target))
-        for fold, (_, test) in enumerate(splits):
+    def _given_folds(self, splits: list[Split], n: int) -> Indices:
+        folds = np.full(n, -1, dtype=np.intp)
+        judging = [test for _, test in splits if len(test)]  # a fold of samples of weight 0 alone is none
+        for fold, test in enumerate(judging):
             folds[test] = fold
-        if (folds < 0).any() or sum(len(test) for _, test in splits) != len(target):
+        if (folds < 0).any() or sum(len(test) for test in judging) != n:
             raise ValueError("cv of QMSClassifierCV must put every sample into exactly one test fold, as KFold does.")
-        return folds, len(splits)
+        return folds
 
     def decision_function(self, X: Any) -> Array:
         """The ensemble's average of ``-log f / T``, higher is better: shape (n, m); with two classes (n,)."""

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.inputs import content_folds
+from multiform.folds import drawn_folds, held_out_part
 from multiform.prediction import fit_temperature, log_scores
 from multiform.separators import Separators
 from multiform.training import Trained, Trainer
@@ -39,13 +39,16 @@ def drawn_seed(random_state: Any) -> int:
 # ----------------------------------------------------------------------------------------------- held-out samples
 
 
-def validation_split(target: Array, n_classes: int, fraction: float, seed: int) -> Indices:
+def validation_split(target: Array, n_classes: int, fraction: float, seed: int, groups: Array | None) -> Indices:
     """The held-out samples of early stopping, balanced over the classes where each has two or more."""
-    counts = np.bincount(target, minlength=n_classes)
-    balanced = counts.min() > 1 and fraction * len(target) >= n_classes
-    _, held_out = train_test_split(
-        np.arange(len(target)), test_size=fraction, random_state=seed, stratify=target if balanced else None
-    )
+    if groups is None:
+        counts = np.bincount(target, minlength=n_classes)
+        balanced = counts.min() > 1 and fraction * len(target) >= n_classes
+        _, held_out = train_test_split(
+            np.arange(len(target)), test_size=fraction, random_state=seed, stratify=target if balanced else None
+        )
+    else:
+        held_out = held_out_part(target, int(fraction * len(target)), np.random.default_rng(seed), groups)
     if len(np.unique(np.delete(target, held_out))) < n_classes:
         raise ValueError(
             "A class has no sample left after the validation split of QMSClassifier: "
@@ -54,16 +57,13 @@ def validation_split(target: Array, n_classes: int, fraction: float, seed: int) 
     return np.sort(held_out)
 
 
-def training_masks(X: Any, target: Array, seed: int) -> list[Bools | None]:
+def training_masks(target: Array, seed: int, groups: Array | None) -> list[Bools | None]:
     """What each member of the batch trains on: first the model (None: all), then those that only calibrate it."""
     n, n_classes = len(target), int(target.max()) + 1
     random = np.random.default_rng(seed)
     if n >= HELD_OUT_FROM:
-        held_out = random.choice(n, HELD_OUT, replace=False)
-        # A class keeps at least half of its samples.
-        counts, taken = np.bincount(target), np.bincount(target[held_out], minlength=n_classes)
-        return [all_but(n, held_out[(2 * taken <= counts)[target[held_out]]])]
-    folds = content_folds(X, target, 4, random)
+        return [all_but(n, held_out_part(target, HELD_OUT, random, groups))]
+    folds = drawn_folds(target, 4, random, groups)
     masks = [folds != fold for fold in range(4 if n < FOUR_MODELS_BELOW else 1)]
     return [None, *(mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all())]
 

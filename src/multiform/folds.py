@@ -22,6 +22,10 @@ Split = tuple[Indices, Indices]  # the rows that train, the rows that are judged
 
 MANY_COPIES = 0.1  # share of the rows
 FEW_COPIES = 10
+MANY_VALUES = 20  # distinct ones in a column
+SAME = 0.99  # correlation of the ranks of columns that say the same
+SOME_COLUMNS = 64
+NOT_BY_CHANCE = 20  # times as many pairs of equal rows as chance would have it
 CHUNK_ROWS = 4096
 
 
@@ -53,6 +57,20 @@ def drawn_folds(target: Array, n_folds: int, random: np.random.Generator, groups
     return np.unique(folds, return_inverse=True)[1].ravel()
 
 
+def held_out_part(target: Array, size: int, random: np.random.Generator, groups: Array | None = None) -> Indices:
+    """About `size` samples drawn at random, whole groups where there are groups; every class keeps at least half."""
+    if groups is None:
+        held_out = random.choice(len(target), size, replace=False)
+    else:
+        counts = np.bincount(groups)
+        drawn = random.permutation(len(counts))
+        taken = drawn[: max(1, int(np.searchsorted(np.cumsum(counts[drawn]), size, side="right")))]
+        held_out = np.flatnonzero(np.isin(groups, taken))
+    counts = np.bincount(target)
+    kept = 2 * np.bincount(target[held_out], minlength=len(counts)) <= counts
+    return np.asarray(held_out[kept[target[held_out]]])
+
+
 def given_splits(cv: Any, X: Any, y: Any, groups: Any = None, used: Bools | None = None) -> list[Split]:
     """The splits of a splitter or an iterable, counted as if the samples that are not `used` were not there."""
     labels = column_or_1d(y)
@@ -69,15 +87,16 @@ def splits_of(folds: Indices) -> list[Split]:
 
 
 def group_codes(groups: Any, n: int, name: str, used: Bools | None = None) -> Indices | None:
-    """`groups` of a fit of the estimator called `name`, one for each of n samples, as numbers from 0; checked.
+    """`groups` of a fit of the estimator called `name`, checked, as numbers from 0.
 
-    With `used`, those of the used samples alone.
+    There is one for each of the n samples, or for each entry of `used`, of which the used ones are returned.
     """
     if groups is None:
         return None
     labels = column_or_1d(groups, dtype=None)
-    if len(labels) != n:
-        raise ValueError(f"groups of {name} must have an entry for each of the {n} samples; got {len(labels)}.")
+    n_given = n if used is None else len(used)
+    if len(labels) != n_given:
+        raise ValueError(f"groups of {name} must have an entry for each of the {n_given} samples; got {len(labels)}.")
     if used is not None:
         labels = labels[used]
     missing = labels != labels
@@ -101,24 +120,39 @@ def group_codes(groups: Any, n: int, name: str, used: Bools | None = None) -> In
 
 
 def warn_of_copies(X: Any, name: str) -> None:
-    """A warning where many rows are copies, and not by chance: a column that is otherwise all distinct repeats, too."""
-    n = X.shape[0]
-    _, first = np.unique(row_keys(X), return_index=True)
-    n_copies = n - len(first)
-    if n_copies < max(MANY_COPIES * n, FEW_COPIES):
-        return
-    distinct = X[first]
-    for j in range(X.shape[1]):
-        column = distinct[:, [j]].toarray() if scipy.sparse.issparse(X) else distinct[:, j]
-        if 2 * len(np.unique(column)) >= len(first):
-            warnings.warn(
-                f"{n_copies} of the {n} rows given to {name} are copies of others. If a file was pasted twice, remove "
-                "the copies; if rows belong together, as those of one patient do, say so by groups. Else a model is "
-                "judged on rows that it has seen, and its estimates are too good.",
-                RepeatedRowsWarning,
-                stacklevel=2,
-            )
+    """A warning where far more rows of X are copies of others than chance would have it.
+
+    If columns were independent, two rows would agree with the chance that is the product over columns of
+    sum_v c_v (c_v - 1) / (n (n - 1)), where c_v rows have the value v. Only columns of many values count: those of few
+    values often depend on each other, and whole tables of them repeat rows all the time.
+    """
+    n, p = X.shape
+    # Copies agree in any choice of columns; most wide tables are done after a few of them.
+    for columns in (slice(None, None, max(1, p // SOME_COLUMNS)), slice(None)):
+        repeats = np.unique(row_keys(X[:, columns]), return_counts=True)[1]
+        n_copies = n - len(repeats)
+        if n_copies < max(MANY_COPIES * n, FEW_COPIES):
             return
+    observed, chance, n_pairs = float(repeats @ (repeats - 1)), 1.0, n * (n - 1)
+    counted: list[Array] = []
+    for j in range(p):
+        column = X[:, [j]].toarray().ravel() if scipy.sparse.issparse(X) else X[:, j]
+        values, index, counts = np.unique(column, return_inverse=True, return_counts=True)
+        if len(values) < MANY_VALUES or any(abs(np.corrcoef(index, other)[0, 1]) > SAME for other in counted):
+            continue
+        counted.append(index)
+        chance *= float(counts @ (counts - 1)) / n_pairs
+        if observed > NOT_BY_CHANCE * chance * n_pairs:
+            break
+    else:
+        return
+    warnings.warn(
+        f"{n_copies} of the {n} rows given to {name} are copies of others. If a file was pasted twice, remove the "
+        "copies; if rows belong together, as those of one patient do, say so by groups. Else a model is judged on rows "
+        "that it has seen, and its estimates are too good.",
+        RepeatedRowsWarning,
+        stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
+    )
 
 
 def row_keys(X: Any) -> npt.NDArray[np.uint64]:

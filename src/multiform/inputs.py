@@ -8,13 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
+from multiform._typing import Array, Bools, Doubles, Floats, Ints
 from multiform.engines import column_moments
 from multiform.runtime import effective_threads, on_gpu
 from multiform.separators import Scaling, as_stored
@@ -113,6 +112,14 @@ def check_training_data(
     return X, target.astype(np.int32).ravel(), classes, weight
 
 
+def used_samples(sample_weight: Any) -> Bools | None:
+    """Which samples have a weight that is not 0; None where all have."""
+    if sample_weight is None or np.ndim(sample_weight) == 0:
+        return None
+    used = np.asarray(as_host(sample_weight)) > 0
+    return None if used.all() else used
+
+
 def class_weights_of(
     class_weight: dict[Any, float] | str | None, classes: Array, target: Array, weight: Array | None
 ) -> Floats:
@@ -194,43 +201,3 @@ def _moments(X: Any, weight: Array | None, n_jobs: int | None) -> tuple[Doubles,
     mean = sum((share[chunk] @ X[chunk].astype(np.float64) for chunk in chunks), np.zeros(width))
     variance = sum((share[chunk] @ (X[chunk] - mean) ** 2 for chunk in chunks), np.zeros(width))
     return mean, variance, X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
-
-
-def row_keys(X: Any, random: np.random.Generator) -> npt.NDArray[np.uint64]:
-    """A random number per row that depends on its content only: equal rows get equal keys.
-
-    Folds drawn from these never part duplicates, and do not depend on the order of the rows, nor on whether a row is
-    repeated or weighted.
-    """
-    factors = random.integers(0, 2**63, size=X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    if scipy.sparse.issparse(X):
-        X = X.tocsr().copy()
-        X.eliminate_zeros()
-        bits = X.data.astype(np.float64).view(np.uint64) * factors[X.indices]
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
-        keys = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-    else:
-        # -0.0 + 0.0 = 0.0, so the two zeros have the same bits
-        keys = np.concatenate(
-            [
-                ((X[i : i + CHUNK_ROWS].astype(np.float64) + 0.0).view(np.uint64) * factors).sum(
-                    axis=1, dtype=np.uint64
-                )
-                for i in range(0, X.shape[0], CHUNK_ROWS)
-            ]
-        )
-    # Small whole numbers differ in few high bits only; mix them down.
-    keys ^= keys >> np.uint64(32)
-    keys = keys * np.uint64(0x9E3779B97F4A7C15)
-    return np.asarray(keys ^ (keys >> np.uint64(29)), dtype=np.uint64)
-
-
-def content_folds(X: Any, target: Array, n_folds: int, random: np.random.Generator) -> Indices:
-    """Folds of nearly equal size within each class, decided by the rows' content alone (see `row_keys`)."""
-    keys = row_keys(X, random)
-    folds = np.empty(len(keys), dtype=np.intp)
-    for k in np.unique(target):
-        members = target == k
-        # Small classes start at different folds, so that none of the folds collects all their first members.
-        folds[members] = (np.unique(keys[members], return_inverse=True)[1] + k) % n_folds
-    return folds

@@ -8,17 +8,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone, is_classifier
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
-from multiform._typing import Array, Doubles, Indices
+from multiform._typing import Array, Doubles
 from multiform.classifier import QMSClassifier
 from multiform.fitting import drawn_seed
-from multiform.inputs import check_input, check_training_data, content_folds
+from multiform.folds import Split, drawn_folds, given_splits, group_codes, splits_of, warn_of_copies
+from multiform.inputs import check_input, check_training_data, used_samples
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
 from multiform.loyalty._score import ChanceOfBeingRight
@@ -35,8 +35,6 @@ from multiform.state import (
     require_features,
     require_names,
 )
-
-Split = tuple[Indices, Indices]  # the rows that train, the rows that are judged
 
 FEW_FOLDS_FROM = 20_000  # samples
 TABLES = ("loyalty_table_", "training_table_")
@@ -90,9 +88,9 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``"strong 0.01"``, ``"strong 0.05"``, ``"normal"``, ``"weak 20"``, ``"weak 5"``. A sample has the level of the
         smallest beta under which it is strong; if there is none, of the smallest gamma under which it is weak.
     cv : int, "auto", splitter or iterable, default="auto"
-        Folds of the estimates. A number means folds that balance the classes and never part equal rows; "auto" means
-        5, and 3 from 20,000 samples on. The time of `fit` grows with it: k folds cost about k - 1 times the models
-        themselves.
+        Folds of the estimates. A number means folds drawn at random within the classes; with `groups`, of whole groups.
+        "auto" means 5, and 3 from 20,000 samples on. The time of `fit` grows with it: k folds cost about k - 1 times
+        the models themselves.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
         them from 5,000 samples on.
@@ -181,7 +179,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     @all_or_nothing
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LoyaltyClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> LoyaltyClassifier:
         """Train the nominal and the altered classifiers, and estimate what the loyalty types are worth.
 
         Parameters
@@ -191,15 +189,23 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
             0 means removed. The tables count samples by their weight.
+        groups : array-like of shape (n,), default=None
+            Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
+            are of new groups. A splitter given as `cv` gets them, too.
         """
         Alterations.of(self.beta, self.gamma, n_classes=3)  # refuses a wrong ladder before anything is trained
         seed = drawn_seed(self.random_state)
         estimator = self._unfitted(seed)
         samples, target, classes, weight = self._check_samples(estimator, X, y, sample_weight)
+        used = used_samples(sample_weight)
+        codes = group_codes(groups, len(target), type(self).__name__, used)
         if self.cv == "auto" or isinstance(self.cv, Integral):
-            splits = _balanced_splits(self.cv, samples, target, seed)
+            if codes is None and _is_matrix(samples):
+                warn_of_copies(samples, type(self).__name__)
+            n_folds = (3 if len(target) >= FEW_FOLDS_FROM else 5) if self.cv == "auto" else int(self.cv)
+            splits = splits_of(drawn_folds(target, n_folds, np.random.default_rng(seed), codes))
         else:
-            splits = _given_splits(self.cv, X, y, sample_weight)
+            splits = given_splits(self.cv, X, y, groups, used)
         _refuse_bare_folds(splits, target)
 
         # A committee for each part of the samples: QMS in batches, any other classifier one fit per model.
@@ -391,24 +397,9 @@ def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array
     return loyalty_table(true, verdict.nominal, loyalty, levels=levels, sample_weight=weight)
 
 
-def _balanced_splits(cv: int | str, X: Any, target: Array, seed: int) -> list[Split]:
-    """Folds that balance the classes and never part equal rows, which only a numeric X can be searched for."""
-    n = len(target)
-    n_folds = int(cv) if isinstance(cv, Integral) else 3 if n >= FEW_FOLDS_FROM else 5
-    numeric = scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2)
-    content = X if numeric and X.shape[1] else np.arange(n, dtype=np.float64)[:, None]
-    folds = content_folds(content, target, n_folds, np.random.default_rng(seed))
-    return [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in np.unique(folds)]
-
-
-def _given_splits(cv: Any, X: Any, y: Any, sample_weight: Any) -> list[Split]:
-    """The splits of a splitter or an iterable, counted as if the samples of weight 0 were not there."""
-    labels, used = column_or_1d(y), _check_sample_weight(sample_weight, X) > 0
-    position = np.cumsum(used) - 1
-    return [
-        (position[train[used[train]]], position[test[used[test]]])
-        for train, test in check_cv(cv, labels, classifier=True).split(X, labels)
-    ]
+def _is_matrix(X: Any) -> bool:
+    """Whether rows can be compared: other estimators may take anything that has rows."""
+    return scipy.sparse.issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biuf" and X.ndim == 2)
 
 
 def _refuse_bare_folds(splits: list[Split], target: Array) -> None:

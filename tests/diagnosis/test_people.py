@@ -115,3 +115,10 @@ def test_the_standard_error_is_that_of_the_groups():
     assert standard_error(values) == pytest.approx(usual)
     assert standard_error(values, np.arange(50)[::-1]) == pytest.approx(usual)
     assert standard_error(np.repeat(values, 4), np.repeat(np.arange(50), 4)) == pytest.approx(usual)
+
+
+def test_columns_without_a_price_are_named():
+    X, y, person = visits(40, 2)
+    planner = DiagnosisPlanner({"fever": 5}, **QUICK).fit(X, y, person)
+    assert planner.unpriced_columns_ == ["mark 0", "mark 1", "mark 2", "mark 3"]
+    assert planner_of().fit(X, y, person).unpriced_columns_ == []

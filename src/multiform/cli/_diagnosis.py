@@ -12,7 +12,7 @@ import numpy as np
 
 from multiform.cli._files import check_output, opened_plan, write_model
 from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table
-from multiform.columns import Date, TableError, decide, numbers_or_text, polars
+from multiform.columns import Date, TableError, as_text, decide, numbers_or_text, polars
 from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, read_costs
 from multiform.files import atomic_path
 from multiform.tables import learn_labels, read, sources
@@ -23,6 +23,7 @@ HELP = "Answer each question with a result. Enter: no result; na: it cannot be d
 @command(
     "multiform plan patients.csv --target ill --costs costs.csv -o plan.mfm",
     "multiform plan patients.csv -t ill --costs costs.csv -o plan.mfm --policy adaptive --known age,sex",
+    "multiform plan visits.csv -t ill --costs costs.csv -o plan.mfm --group patient",
 )
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column with the diagnosis.")
 @click.option(
@@ -34,6 +35,11 @@ HELP = "Answer each question with a result. Enter: no result; na: it cannot be d
 )
 @click.option("--output", "-o", required=True, metavar="PLAN", help="The plan to write, .mfm by custom.")
 @names("--known", help="Tests known at the start, for nothing.")
+@click.option(
+    "--group",
+    metavar="COLUMN",
+    help="Whose each row is, where a patient has several: whole patients are held out. It is no evidence.",
+)
 @click.option(
     "--policy",
     type=click.Choice(["fixed", "adaptive"]),
@@ -58,6 +64,7 @@ def plan(
     costs_path: str,
     output: str,
     known: tuple[str, ...],
+    group: str | None,
     file_format: str | None,
     console: Console,
     **settings: Any,
@@ -70,23 +77,30 @@ def plan(
     found = sources(files, file_format)
     check_output(output, (costs_path, *(source.path for source in found)))
     costs, discounts = read_costs(_prices(costs_path), None)
-    if target in costs:
-        raise TableError(f"{costs_path} has a price for {target!r}, which is the target; it cannot be a test, too.")
+    for name, role in ((target, "target"), (group, "group")):
+        if name in costs:
+            raise TableError(f"{costs_path} has a price for {name!r}, which is the {role}; it cannot be a test, too.")
     with console.progress("reading") as progress:
         frame = read(found, progress)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
             raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
+        if group is not None and group not in frame.columns:
+            raise TableError(f"The table has no column {group!r}, which --group names; it has {list(frame.columns)}.")
         labels, present, _ = learn_labels(frame[target])
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")
         progress(None, "planning")
         planner = DiagnosisPlanner(costs, discounts=discounts or None, known=list(known), **settings)
-        planner.fit(_evidence(frame, list(costs)).filter(present), labels)
+        people = None if group is None else as_text(frame[group]).filter(present).to_numpy()
+        planner.fit(_evidence(frame, list(costs)).filter(present), labels, groups=people)
         progress(None, "writing")
         write_model(planner, output, target=target)
+    unpriced = [name for name in frame.columns if name not in (target, group, *costs)]
+    if unpriced:
+        console.note(f"{costs_path} has no price for {', '.join(unpriced)}; the plan does not use what has none.")
     data = _plan_figures(planner)
-    console.result({"plan": output, **data}, f"{_plan_text(data)}\nwritten to {output}")
+    console.result({"plan": output, **data, "unpriced": unpriced}, f"{_plan_text(data)}\nwritten to {output}")
 
 
 def _prices(path: str) -> Any:

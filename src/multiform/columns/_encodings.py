@@ -227,6 +227,11 @@ class Encoding:
         return cls(codes, owner, np.concatenate(center), np.concatenate(scale))
 
     @property
+    def names(self) -> list[str]:
+        """Of the features."""
+        return [code.name for code in self.codes]
+
+    @property
     def column_owner(self) -> npt.NDArray[np.int64]:
         """The test that each column belongs to."""
         return np.repeat(np.array(self.owner, dtype=np.int64), [code.width for code in self.codes])

@@ -189,7 +189,7 @@ def _one_fold(
     classes, encoding, planning = planner._prepare(X_train, y[train], None if groups is None else groups[train])
     theta, _, level, plan, _ = planner._decide(planning)
     tariff = planning.tariff
-    rows = encoding.encode(columns_of(X_test, [code.name for code in encoding.codes]))
+    rows = encoding.encode(columns_of(X_test, encoding.names))
     full_answer, _, _ = planning.judge.opinion(tariff.everything, rows)
     outcomes = {"full evidence": (np.full(len(test), tariff.panel_cost), full_answer)}
     fold = {"planning": planning, "encoding": encoding, "level": level, "rows": rows, "seed": seed}

@@ -45,6 +45,7 @@ FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_o
 SAME = ("classes_", "n_features_in_", "feature_names_in_", *FIGURES, "remaining_costs_", "traffic_")
 RECORDS = ("tariff_", "encoding_", "plan_", "certificate_", "frontier_", "judge_")
 DERIVED = ("order_", "panel_cost_")
+NEWER: dict[str, Any] = {"unpriced_columns_": []}  # what files of 0.1.0 do not have, and what it is then
 
 
 class ThetaNotReachedWarning(UserWarning):
@@ -136,6 +137,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         each diagnosis. ``stopped_at_once_`` is the share who need no test.
     remaining_costs_ : list of lists
         Of each node: what those who come to it with each diagnosis still pay on average.
+    unpriced_columns_ : list of str
+        The columns of a data frame that the plan does not use, as `costs` has no price for them.
     classes_ : ndarray of shape (m,)
     tariff_ : Tariff
     encoding_ : Encoding
@@ -263,7 +266,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         remaining, traffic = _outlook(planning, plan, node, answer, cost)
 
         self.classes_ = classes
-        self.feature_names_in_ = np.array([code.name for code in encoding.codes], dtype=object)
+        self.feature_names_in_ = np.array(encoding.names, dtype=object)
         self.n_features_in_ = len(encoding.codes)
         self.tariff_, self.encoding_, self.judge_ = tariff, encoding, kept
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
@@ -272,6 +275,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.expected_cost_, self.panel_cost_ = float(cost.mean()), tariff.panel_cost
         self.remaining_costs_, self.traffic_ = remaining, traffic
         self.stopped_at_once_ = float((node < 0).mean())
+        self.unpriced_columns_ = [str(name) for name in getattr(X, "columns", ()) if str(name) not in encoding.names]
         return self
 
     def _prepare(self, X: Any, y: Any, groups: Any = None) -> tuple[Array, Encoding, Planning]:
@@ -459,11 +463,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*SAME, *RECORDS, *DERIVED])
+        state = fitted_state(self, [*SAME, *NEWER, *RECORDS, *DERIVED])
         if "plan_" not in state:
             return {}
         return {
-            **{name: state[name] for name in SAME},
+            **{name: state[name] for name in (*SAME, *NEWER)},
             **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
             "encoding_": self.encoding_.state(),
             "frontier_": [asdict(point) for point in self.frontier_],
@@ -471,7 +475,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        require_names(state, "DiagnosisPlanner", [*SAME, *RECORDS])
+        require_names(state, "DiagnosisPlanner", [*SAME, *RECORDS], NEWER)
+        state = NEWER | state
         m, _ = require_classes(state["classes_"]), require_features(state)
         require_numbers([state[name] for name in FIGURES], "a figure of the plan")
         require(state["level_"] >= 0, "level_ is wrong")
@@ -482,7 +487,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoding = Encoding.from_state(state["encoding_"])
         owned = all(0 <= t < len(tariff) for t in encoding.owner)
         require(owned, "a feature belongs to a test that there is not")
-        named = [code.name for code in encoding.codes] == list(state["feature_names_in_"])
+        named = encoding.names == list(state["feature_names_in_"])
         require(named, "feature_names_in_ are not those of the encoding")
         plan = Plan(**_tuples(state["plan_"])).checked(m, tariff)
         for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
@@ -494,7 +499,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frontier = [FrontierPoint(**_tuples(point)) for point in state["frontier_"]]
         judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
 
-        for name in SAME:
+        for name in (*SAME, *NEWER):
             setattr(self, name, state[name])
         self.tariff_, self.encoding_, self.judge_ = tariff, encoding, judge
         self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier

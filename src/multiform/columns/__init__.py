@@ -19,6 +19,7 @@ from multiform.columns._cells import (
 from multiform.columns._decide import MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, decide
 from multiform.columns._encodings import Encoding, Encodings
 from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text, column_from
+from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
     "MOST_CATEGORIES",
@@ -33,8 +34,12 @@ __all__ = [
     "Encoding",
     "Encodings",
     "Number",
+    "Seen",
+    "Shift",
     "TableError",
+    "Tally",
     "Text",
+    "UnfamiliarWarning",
     "as_frame",
     "as_numbers",
     "as_text",

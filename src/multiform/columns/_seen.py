@@ -29,7 +29,7 @@ import numpy as np
 from scipy.stats import hypergeom, kstwo
 
 from multiform._typing import Array, Bools, Doubles, Indices
-from multiform.columns._kinds import Column, Texts
+from multiform.columns._kinds import NO_KNOWN_WORD, Column, Texts
 from multiform.state import require, require_array, require_names, require_whole
 
 N_QUANTILES = 101
@@ -40,7 +40,6 @@ FALSE_ALARMS = 0.01  # share of unchanged tables of which some column is said to
 LEAST_SHIFT = 0.1  # share of the rows that a shift must concern
 
 NUMERIC = ("number", "code", "date")  # kinds whose cells are numbers
-KNOWN_WORDS, NO_KNOWN_WORD = "known words", "no known word"  # all that is kept of a text
 
 
 class UnfamiliarWarning(UserWarning):
@@ -218,10 +217,12 @@ class Seen:
         values: Array = np.array(self.values, dtype=np.float64 if self.is_numeric else object)[places]
         return values
 
-    def shown(self, cell: Any, written: Any = None) -> str:
-        """A cell as people write it: as it was `written`, where that is known."""
-        if written is not None:
-            return str(written)
+    def gap(self) -> Any:
+        """A cell without a value."""
+        return np.full(1, np.nan) if self.is_numeric else [None]
+
+    def shown(self, cell: Any) -> str:
+        """A cell as people write it."""
         if _missing([cell])[0]:
             return "missing"
         if self.kind == "date":
@@ -260,7 +261,7 @@ class Seen:
             place = np.where(np.asarray(self.values)[near] == cells, near, n)
         return np.asarray(place, dtype=np.intp)
 
-    def look(self, cells: Any, unreadable: Bools | None = None, written: Any = None) -> tuple[Bools, Tally]:
+    def look(self, cells: Any, unreadable: Bools | None = None) -> tuple[Bools, Tally]:
         """Which new cells are familiar, and the tally of them all.
 
         Parameters
@@ -268,8 +269,6 @@ class Seen:
         cells : array of numbers with NaN, or texts with None
         unreadable : array of bool, default=None
             Cells that are missing in `cells` because they cannot be read.
-        written : sequence, default=None
-            The cells as they were written, for messages.
         """
         place, missing = self._places(cells), _missing(cells)
         familiar = self._familiar(cells, place, missing)
@@ -279,10 +278,7 @@ class Seen:
             n_unreadable = int(unreadable.sum())
         counts = np.bincount(place[~missing], minlength=len(self.values) + 1)
         strange = np.flatnonzero(~familiar)
-        example = None
-        if len(strange):
-            first = int(strange[0])
-            example = self.shown(cells[first], None if written is None else written[first])
+        example = self.shown(cells[strange[0]]) if len(strange) else None
         numbers = np.asarray(cells)[~missing] if self.is_numeric else np.empty(0)
         figures = (float(numbers.sum()), float(numbers.min()), float(numbers.max())) if len(numbers) else EMPTY
         n_missing = int(missing.sum()) - n_unreadable

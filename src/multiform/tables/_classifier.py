@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
@@ -18,6 +18,7 @@ from multiform.columns import (
     MOST_CODED,
     MOST_WORDS,
     Column,
+    Seen,
     TableError,
     as_frame,
     as_numbers,
@@ -28,21 +29,14 @@ from multiform.columns import (
 )
 from multiform.loyalty import LoyaltyClassifier
 from multiform.state import all_or_nothing, fitted_state, require, require_names
+from multiform.tables._familiarity import Familiarity, Unknown, learn, listed, read
 
 ASKED = ("drop", "numbers", "categories", "dates", "texts", "identifiers")  # parameters that say what a column is
 MOST_LABELS = 1000  # distinct ones that are classes and not measurements
 FEW_LABELS = 50  # fewer distinct values than this are classes, however few the rows
 RARE = 5  # a class of fewer rows cannot be in every fold of an estimate
 FITTED = ("columns_", "target_", "estimator_", "training_")  # what a model file holds
-FOLLOWING = ("classes_", "n_features_in_", "feature_names_in_")  # and what follows from it
-
-
-class Surprise(NamedTuple):
-    """Cells of a column that are not as the training data were."""
-
-    column: str
-    kind: str  # "missing", "unseen" or "unreadable"
-    cells: int
+FOLLOWING = ("seen_", "classes_", "n_features_in_", "feature_names_in_")  # and what follows from it
 
 
 def _asked(method: str, what: str) -> Any:
@@ -52,8 +46,10 @@ def _asked(method: str, what: str) -> Any:
         return hasattr(getattr(self, "estimator_", None) or self._inner(), method)
 
     def ask(self: TableClassifier, X: Any) -> Array:
-        matrix = self.transform(X)
-        return np.asarray(getattr(self.estimator_, method)(matrix))
+        matrix, found = self._read(X)
+        found.warn(stacklevel=2)
+        answers = np.asarray(getattr(self.estimator_, method)(matrix))
+        return Unknown(self.estimator_, matrix, found, self.columns_).correct(method, answers)
 
     ask.__name__, ask.__doc__ = method, what
     return available_if(known)(ask)
@@ -63,8 +59,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier for tables as they come: text, categories, dates, gaps, identifiers.
 
     What becomes of each column is decided on the training table (`multiform.tables.decide` says how) and kept in
-    `columns_`. A value that the training table does not have, a gap or a cell that cannot be read never stops a
-    prediction; `surprises` counts them.
+    `columns_`. What each column looked like is kept, too: a number far outside it, a category that it did not have, a
+    gap where there was none or a cell that cannot be read never stops a prediction, but is not used. The row is
+    answered as if the cell were unknown: it is never strong, and no promise covers it. An `UnfamiliarWarning` says so,
+    and `familiarity` lists the cells, and the columns that have shifted as a whole.
 
     Parameters
     ----------
@@ -79,6 +77,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     columns_ : list of Column
         What becomes of each column of the table.
+    seen_ : dict
+        What each column that is used looked like in training, a :class:`~multiform.columns.Seen`.
     classes_ : ndarray of shape (m,)
     target_ : str or None
         The name of the target column.
@@ -100,10 +100,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     >>> model = TableClassifier(QMSClassifier(random_state=0)).fit(table, "tall")
     >>> [(column.name, column.role) for column in model.columns_]
     [('id', 'identifier'), ('height', 'number'), ('kind', 'category')]
-    >>> model.predict(pl.DataFrame({"kind": ["new"], "height": ["1.8"], "id": [99]}))
+    >>> model.predict(pl.DataFrame({"kind": ["a"], "height": ["1.9"], "id": [99]}))
     array(['yes'], dtype='<U3')
-    >>> model.surprises(pl.DataFrame({"kind": ["new"], "height": ["1.8"], "id": [99]}))
-    [Surprise(column='kind', kind='unseen', cells=1)]
+    >>> model.familiarity(pl.DataFrame({"kind": ["new"], "height": ["1.9"], "id": [99]})).notes().to_list()
+    ['kind new (training: a or missing)']
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -156,7 +156,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(y, str):
             target = y
             if target not in features.columns:
-                known = _listed(features.columns)
+                known = listed(features.columns)
                 raise TableError(f"There is no column {target!r} to predict; the columns are {known}.")
             target_series, features = features[target], features.drop(target)
         else:
@@ -178,7 +178,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"No column of the table can be learnt from: {left_out or 'it has no other than the target'}. Say what "
                 "a column is (--as-number, --as-category, --as-text), or give others."
             )
-        matrix, _ = _read(columns, features)
+        matrix, seen = learn(columns, features)
         if choose is not None:
             self.estimator = choose(matrix, labels)
         estimator = self._inner().fit(matrix, labels)
@@ -189,12 +189,19 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class_counts": {str(label): count for label, count in counts.items()},
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
         }
-        self._set_fitted(columns, target, estimator, training, whole)
+        self._set_fitted(columns, seen, target, estimator, training, whole)
         return self
 
     def _set_fitted(
-        self, columns: list[Column], target: str | None, estimator: Any, training: dict[str, Any], whole: bool
+        self,
+        columns: list[Column],
+        seen: dict[str, Seen],
+        target: str | None,
+        estimator: Any,
+        training: dict[str, Any],
+        whole: bool,
     ) -> None:
+        self.seen_ = seen
         self.columns_, self.target_, self.estimator_, self.training_ = columns, target, estimator, training
         self._whole_labels = whole
         self.classes_ = np.asarray(estimator.classes_)
@@ -211,7 +218,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if name not in features.columns:
                     raise TableError(
                         f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; the "
-                        f"columns are {_listed(features.columns)}."
+                        f"columns are {listed(features.columns)}."
                     )
                 if name in asked:
                     raise TableError(f"Column {name!r} is named twice, as {asked[name]} and as {role}; name it once.")
@@ -223,7 +230,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --------------------------------------------------------------------------------------------- predicting
 
     def transform(self, X: Any) -> Doubles:
-        """The numbers that the columns become: shape (n, number of `encoded_names`)."""
+        """The numbers that the columns become, unfamiliar cells as missing: shape (n, number of `encoded_names`)."""
         return self._read(X)[0]
 
     def typed(self, X: Any) -> Any:
@@ -238,8 +245,33 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "columns_")
         return [name for column in self.columns_ for name in column.feature_names()]
 
-    def surprises(self, X: Any) -> list[Surprise]:
-        """What in a table is not as in the training table: gaps, values never seen, cells that cannot be read."""
+    def familiarity(self, X: Any) -> Familiarity:
+        """What in a table is not as in the training table: which cells, and which columns as a whole.
+
+        Parameters
+        ----------
+        X : table
+
+        Returns
+        -------
+        found : Familiarity
+            ``cells``, a frame of the cells that are unlike training (row, column, value, what was seen), ``notes()``,
+            the same in words for each row, and ``shifts``, the columns that have shifted, with the numbers.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import polars as pl
+        >>> from multiform import QMSClassifier
+        >>> from multiform.tables import TableClassifier
+        >>> age = np.arange(200) % 50 + 29
+        >>> model = TableClassifier(QMSClassifier(random_state=0)).fit(pl.DataFrame({"age": age}), age > 50)
+        >>> found = model.familiarity(pl.DataFrame({"age": 12 * age[:40]}))
+        >>> found.notes()[0]
+        'age 348 (training: 29 to 78)'
+        >>> found.shifts[0].sentence
+        'mean 53.5 in training, 582 here (29 to 78, 348 to 816); 100 % of the values were at most 78, 0 % are'
+        """
         return self._read(X)[1]
 
     def labels(self, y: Any) -> tuple[Array, Bools]:
@@ -253,8 +285,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     loyalty_score = _asked("loyalty_score", "The estimated chance that the answer is right.")
     defer = _asked("defer", "Which answers the promise does not cover.")
 
-    def answers(self, X: Any, *, chances: bool = False) -> tuple[Any, list[Surprise]]:
-        """Everything that can be said of each row, and what was odd about the table.
+    def answers(self, X: Any, *, chances: bool = False) -> tuple[Any, Familiarity]:
+        """Everything that can be said of each row, and what is unlike the training table.
 
         Parameters
         ----------
@@ -266,15 +298,18 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         answers : polars DataFrame
             ``label``; ``chance``, the estimated chance that it is right; ``loyalty``, where the classifier knows it;
-            ``accepted``, where a promise is made; ``chance of LABEL`` for each class, with `chances`.
-        surprises : list of Surprise
+            ``accepted``, where a promise is made; ``chance of LABEL`` for each class, with `chances`; ``unfamiliar``,
+            what is unlike training, in words.
+        found : Familiarity
         """
-        matrix, surprises = self._read(X)
-        return answers_of(self.estimator_, matrix, chances=chances), surprises
+        matrix, found = self._read(X)
+        unknown = Unknown(self.estimator_, matrix, found, self.columns_)
+        answers = answers_of(self.estimator_, matrix, chances=chances, unknown=unknown)
+        return (answers.with_columns(found.notes().alias("unfamiliar")) if self.seen_ else answers), found
 
-    def _read(self, X: Any) -> tuple[Doubles, list[Surprise]]:
+    def _read(self, X: Any) -> tuple[Doubles, Familiarity]:
         check_is_fitted(self, "columns_")
-        return _read(self.columns_, as_frame(X))
+        return read(self.columns_, self.seen_, as_frame(X))
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -283,11 +318,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if "columns_" not in state:
             return {}
         columns = [column.state() for column in self.columns_]
-        return {name: state[name] for name in FITTED} | {"columns_": columns, "whole_labels": self._whole_labels}
+        seen = {name: found.as_plain() for name, found in self.seen_.items()}
+        known = {name: state[name] for name in FITTED} | {"columns_": columns, "whole_labels": self._whole_labels}
+        return known | ({"seen_": seen} if seen else {})
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """The columns become what the estimator reads; the rest follows from these."""
-        require_names(state, type(self).__name__, [*FITTED, "whole_labels"])
+        require_names(state, type(self).__name__, [*FITTED, "whole_labels"], ["seen_"])
         estimator, target = state["estimator_"], state["target_"]
         require(isinstance(state["columns_"], list), "the columns are none")
         columns = [column_from(column) for column in state["columns_"]]
@@ -298,7 +335,13 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(target is None or isinstance(target, str), "the target is no name")
         require(isinstance(state["training_"], dict), "the figures of the training are none")
         require(isinstance(state["whole_labels"], bool), "whole_labels is neither true nor false")
-        self._set_fitted(columns, target, estimator, state["training_"], state["whole_labels"])
+        kept = state.get("seen_", {})  # files of 0.1 do not have it
+        require(isinstance(kept, dict), "what was seen is none")
+        seen = {name: Seen.from_plain(found) for name, found in kept.items()}
+        used = {column.name: column.role for column in columns if column.width}
+        known = not seen or {name: found.kind for name, found in seen.items()} == used
+        require(known, "what was seen is not of the columns that are used")
+        self._set_fitted(columns, seen, target, estimator, state["training_"], state["whole_labels"])
 
 
 def fit_chosen(model: TableClassifier, X: Any, y: Any, choose: Callable[[Doubles, Array], Any]) -> TableClassifier:
@@ -309,45 +352,31 @@ def fit_chosen(model: TableClassifier, X: Any, y: Any, choose: Callable[[Doubles
     return model._fit(X, y, choose)
 
 
-def answers_of(estimator: Any, matrix: Array, *, chances: bool = False) -> Any:
+def answers_of(estimator: Any, matrix: Array, *, chances: bool = False, unknown: Unknown | None = None) -> Any:
     """All that a classifier knows of each row of numbers, as `TableClassifier.answers` has it."""
+
+    def asked(method: str, answers: Any = None) -> Array:
+        answers = getattr(estimator, method)(matrix) if answers is None else answers
+        return np.asarray(answers) if unknown is None else unknown.correct(method, np.asarray(answers))
+
+    columns: dict[str, Any]
     if hasattr(estimator, "assess"):
         label, loyalty, score = estimator.assess(matrix)
-        columns = {"label": label, "chance": score, "loyalty": loyalty}
+        columns = {"label": asked("predict", label), "chance": asked("loyalty_score", score)}
+        columns["loyalty"] = asked("predict_loyalty", loyalty)
     elif hasattr(estimator, "defer"):
-        columns = answers_of(estimator.estimator_, matrix).to_dict()
-        columns |= {"label": estimator.predict(matrix), "accepted": ~estimator.defer(matrix)}
+        inner = answers_of(estimator.estimator_, matrix).to_dict()
+        columns = {"label": asked("predict"), "chance": asked("loyalty_score", inner["chance"])}
+        if "loyalty" in inner:
+            columns["loyalty"] = asked("predict_loyalty", inner["loyalty"])
+        columns["accepted"] = ~asked("defer")
     else:
-        columns = {"label": estimator.predict(matrix), "chance": estimator.predict_proba(matrix).max(axis=1)}
+        score = estimator.predict_proba(matrix).max(axis=1)
+        columns = {"label": asked("predict"), "chance": asked("loyalty_score", score)}
     if chances:
-        each = estimator.predict_proba(matrix)
+        each = asked("predict_proba")
         columns |= {f"chance of {label}": each[:, k] for k, label in enumerate(estimator.classes_)}
     return polars().DataFrame(columns)
-
-
-def _read(columns: list[Column], frame: Any) -> tuple[Doubles, list[Surprise]]:
-    """The numbers that the columns become, and what is not as in the training table."""
-    numbers, surprises = [], []
-    for column in columns:
-        if not column.width:
-            continue
-        if column.name not in frame.columns:
-            raise TableError(
-                f"The table has no column {column.name!r}, which the model needs; it has {_listed(frame.columns)}."
-            )
-        values, odd = column.encode(frame[column.name])
-        numbers.append(values)
-        # The training table had gaps; its rare values are "other", as those never seen are.
-        known = {"missing": getattr(column, "has_missing", True), "unseen": getattr(column, "has_other", False)}
-        surprises += [
-            Surprise(column.name, kind, cells) for kind, cells in odd.items() if cells and not known.get(kind)
-        ]
-    return np.ascontiguousarray(np.hstack(numbers)), surprises
-
-
-def _listed(names: Sequence[str], most: int = 12) -> str:
-    shown = ", ".join(map(repr, names[:most]))
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 # --------------------------------------------------------------------------------------------------------------- labels

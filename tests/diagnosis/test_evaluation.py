@@ -10,6 +10,9 @@ from multiform import DiagnosisPlanner
 from multiform.folds import drawn_folds, splits_of
 from tests.diagnosis.worlds import COSTS, patients
 
+# Of many fresh patients, one or the other has a result beyond what so few training patients had.
+pytestmark = pytest.mark.filterwarnings("ignore::multiform.columns.UnfamiliarWarning")
+
 
 @pytest.fixture(scope="module")
 def data():

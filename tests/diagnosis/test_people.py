@@ -11,6 +11,9 @@ from multiform import DiagnosisPlanner
 from multiform.diagnosis._planning import standard_error
 from multiform.folds import RepeatedRowsWarning
 
+# Of many fresh patients, one or the other has a result beyond what so few training patients had.
+pytestmark = pytest.mark.filterwarnings("ignore::multiform.columns.UnfamiliarWarning")
+
 QUICK = {"level": 0.01, "cv": 5, "random_state": 0}
 
 

@@ -19,6 +19,7 @@ from sklearn.utils import _safe_indexing
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import columns_of
 from multiform.diagnosis._planning import standard_error
+from multiform.diagnosis._results import read_results
 from multiform.folds import drawn_folds, group_codes, splits_of
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def nested_evaluation(
         Called in each outer fold, at first with ``at=None`` and then with ``at`` each level of the frontier; returns
         bills and answers (class indices) of the test patients by name. It is given ``planning`` and ``encoding``,
         which were learnt from the training patients ``X_train``, the ``level`` of the plan, the ``allowed_loss``, the
-        test patients ``X_test``, the same encoded as ``rows``, and a ``seed``.
+        test patients ``X_test``, the same as ``results`` that the judge reads, and a ``seed``.
     """
     if cv < 2:
         raise ValueError(f"cv of DiagnosisPlanner.evaluate must be at least 2, as a part is held out; got {cv!r}.")
@@ -186,17 +187,17 @@ def _one_fold(
     """Bills and right answers of each method; theta; the order of the plan; the cost of the full panel."""
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     planner = clone(planner)
-    classes, encoding, planning = planner._prepare(X_train, y[train], None if groups is None else groups[train])
+    classes, encoding, seen, planning = planner._prepare(X_train, y[train], None if groups is None else groups[train])
     theta, _, level, plan, _ = planner._decide(planning)
     tariff = planning.tariff
-    rows = encoding.encode(columns_of(X_test, encoding.names))
-    full_answer, _, _ = planning.judge.opinion(tariff.everything, rows)
+    results = read_results(encoding, seen, columns_of(X_test, encoding.names))
+    full_answer, _, _ = planning.judge.of(results)(tariff.everything, np.arange(len(test)))
     outcomes = {"full evidence": (np.full(len(test), tariff.panel_cost), full_answer)}
-    fold = {"planning": planning, "encoding": encoding, "level": level, "rows": rows, "seed": seed}
+    fold = {"planning": planning, "encoding": encoding, "level": level, "results": results, "seed": seed}
     fold |= {"X_train": X_train, "X_test": X_test, "allowed_loss": planning.full_accuracy - theta + planner.tolerance}
     for at in (None, *(planning.ladder if frontier else ())):
         name, made, used = ("plan", plan, level) if at is None else (f"level {at:g}", planning.plan(at)[0], at)
-        outcomes[name] = planning.followed(made, used, rows)
+        outcomes[name] = planning.followed(made, used, results)
         if rivals is not None:
             outcomes |= rivals(**fold, at=at)
     told = {name: (cost, classes[answer] == y[test]) for name, (cost, answer) in outcomes.items()}

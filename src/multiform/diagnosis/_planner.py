@@ -14,13 +14,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from multiform._typing import Array, Doubles, Floats
-from multiform.columns import Encoding, columns_of
+from multiform._typing import Array, Doubles
+from multiform.columns import Encoding, Number, Seen, columns_of
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge
 from multiform.diagnosis._models import EvidenceModels, evidence_estimator
 from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
+from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
@@ -45,7 +46,7 @@ FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_o
 SAME = ("classes_", "n_features_in_", "feature_names_in_", *FIGURES, "remaining_costs_", "traffic_")
 RECORDS = ("tariff_", "encoding_", "plan_", "certificate_", "frontier_", "judge_")
 DERIVED = ("order_", "panel_cost_")
-NEWER: dict[str, Any] = {"unpriced_columns_": []}  # what files of 0.1.0 do not have, and what it is then
+NEWER: dict[str, Any] = {"unpriced_columns_": [], "seen_": {}}  # what files of 0.1.0 do not have, and what it is then
 
 
 class ThetaNotReachedWarning(UserWarning):
@@ -145,13 +146,16 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How features become the columns that the classifiers read.
     judge_ : Judge
         The classifiers of the evidence sets, and how far each can be trusted.
+    seen_ : dict of str to Seen
+        What each feature looked like in training, so that a result that no patient could have had is recognised.
     feature_names_in_ : ndarray of shape (p,)
     n_features_in_ : int
 
     Notes
     -----
-    A result that is missing in the data although its test was bought is paid for and read as the median, with an
-    indicator where there are enough of them; see `docs/diagnosis.md`.
+    A result that is missing in the data although its test was bought is paid for. Where there were enough such gaps to
+    learn from, an indicator of the gap is a column of its own; else the answer is the one without the test. See
+    `docs/diagnosis.md`.
 
     The plan keeps the encoded records that it was made from, so that it can answer on evidence sets off its own way (a
     test that cannot be done, findings in another order).
@@ -257,7 +261,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Whose each row is, where a patient has several: whole patients are held out, so that every figure is about
             new ones.
         """
-        classes, encoding, planning = self._prepare(X, y, groups)
+        classes, encoding, seen, planning = self._prepare(X, y, groups)
         theta, frontier, level, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
@@ -268,7 +272,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
         self.feature_names_in_ = np.array(encoding.names, dtype=object)
         self.n_features_in_ = len(encoding.codes)
-        self.tariff_, self.encoding_, self.judge_ = tariff, encoding, kept
+        self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, kept, seen
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
         self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
@@ -278,8 +282,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.unpriced_columns_ = [str(name) for name in getattr(X, "columns", ()) if str(name) not in encoding.names]
         return self
 
-    def _prepare(self, X: Any, y: Any, groups: Any = None) -> tuple[Array, Encoding, Planning]:
-        """The classes, how features are read, and how plans are made of these patients."""
+    def _prepare(self, X: Any, y: Any, groups: Any = None) -> tuple[Array, Encoding, dict[str, Seen], Planning]:
+        """The classes, how features are read and what they looked like, and how plans are made of these patients."""
         tariff, features = tariff_and_features(self.costs, self.discounts, self.known, self.requires, self.features)
         betas = _checked_betas(self.beta)
         columns = _columns(
@@ -337,7 +341,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             thorough=exact,
             groups=people,
         )
-        return classes, encoding, planning
+        n_groups = None if people is None else int(people.max()) + 1
+        return classes, encoding, learn_seen(encoding, columns, n_groups), planning
 
     def _decide(self, planning: Planning) -> tuple[float, list[FrontierPoint], float, Plan, SearchProof]:
         """Theta, the levels that were considered, the level, and the plan at it with what is known of its order."""
@@ -365,7 +370,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Buy evidence for each patient as the plan says, and answer.
 
         X holds all results, as in `fit`; here, in `predict` and in `predict_proba` only those that the plan buys are
-        looked at.
+        looked at. A result that no training patient could have had is paid for and not used; an `UnfamiliarWarning`
+        says so, and `unfamiliar` lists such results.
         """
         node, cost, answer, chances = self._followed(X)
         tests, paths = self.tariff_.tests, self.plan_.paths
@@ -381,7 +387,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        return self.acquire(X).answer
+        _, _, answer, _ = self._followed(X)
+        return np.asarray(self.classes_[answer])
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
@@ -389,9 +396,24 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
-        rows = self._encoded(X)
-        answer, _, _ = self.judge_.opinion(self.tariff_.everything, rows)
+        results = self._results(X)
+        results.warn(stacklevel=2)
+        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)))
         return np.asarray(self.classes_[answer])
+
+    def unfamiliar(self, X: Any) -> list[StrangeResult]:
+        """The results that no training patient could have had: of each the row, the feature, the value, what was seen.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from multiform import DiagnosisPlanner
+        >>> age = np.arange(100.0) % 49 + 29
+        >>> planner = DiagnosisPlanner({"age": 1}, level=0.01, random_state=0).fit(age[:, None], age > 50)
+        >>> [found.sentence for found in planner.unfamiliar([[54.0], [540.0]])]
+        ['age is 540, and patients had 29 to 77']
+        """
+        return list(self._results(X).strange)
 
     def flow_chart(self, least_share: float = 0.0) -> str:
         """The plan in words: each test, its price, who comes to it and who stops after it.
@@ -442,7 +464,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         return evaluation
 
-    def _encoded(self, X: Any) -> Floats:
+    def _results(self, X: Any) -> Results:
         check_is_fitted(self, "plan_")
         names = [str(name) for name in self.feature_names_in_]
         columns = _columns(
@@ -453,12 +475,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not len(X):
             raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
-        return self.encoding_.encode(columns)
+        return read_results(self.encoding_, self.seen_, columns)
 
     def _followed(self, X: Any) -> tuple[Array, Doubles, Array, Doubles]:
         """Of each patient: the last node of the plan, the bill, the answer and the chances there."""
-        rows = self._encoded(X)
-        return follow(self.plan_, self.tariff_, self.judge_.opinion, self.level_, rows)
+        results = self._results(X)
+        results.warn(stacklevel=3)
+        patients = np.arange(len(results.rows))
+        return follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, patients)
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -468,6 +492,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return {}
         return {
             **{name: state[name] for name in (*SAME, *NEWER)},
+            "seen_": {name: one.as_plain() for name, one in self.seen_.items()},
             **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
             "encoding_": self.encoding_.state(),
             "frontier_": [asdict(point) for point in self.frontier_],
@@ -489,6 +514,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(owned, "a feature belongs to a test that there is not")
         named = encoding.names == list(state["feature_names_in_"])
         require(named, "feature_names_in_ are not those of the encoding")
+        require(
+            isinstance(state["seen_"], dict) and {*state["seen_"]} <= {*encoding.names}, "seen_ is of other features"
+        )
+        seen = {name: Seen.from_plain(one) for name, one in state["seen_"].items()}
+        alike = all(
+            one.is_numeric == isinstance(code, Number) for code in encoding.codes if (one := seen.get(code.name))
+        )
+        require(alike, "seen_ is of features of another kind")
         plan = Plan(**_tuples(state["plan_"])).checked(m, tariff)
         for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
             require(len(state[name]) == len(plan), f"{name} is of another plan")
@@ -501,7 +534,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         for name in (*SAME, *NEWER):
             setattr(self, name, state[name])
-        self.tariff_, self.encoding_, self.judge_ = tariff, encoding, judge
+        self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, judge, seen
         self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
         self.order_, self.panel_cost_ = [tariff.tests[t] for t in plan.order], tariff.panel_cost
 

@@ -32,6 +32,7 @@ import numpy as np
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._judge import Judge
 from multiform.diagnosis._plan import Plan, follow
+from multiform.diagnosis._results import Results
 from multiform.diagnosis._search import SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
 from multiform.diagnosis._tariff import Tariff
 
@@ -169,9 +170,9 @@ class Planning:
             tuple(self.tariff.tests[t] for t in whole.order),
         )
 
-    def followed(self, plan: Plan, level: float, rows: Floats) -> tuple[Doubles, Array]:
+    def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""
-        _, cost, answer, _ = follow(plan, self.tariff, self.judge.opinion, level, rows)
+        _, cost, answer, _ = follow(plan, self.tariff, self.judge.of(results), level, np.arange(len(results.rows)))
         return cost, answer
 
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:

@@ -14,6 +14,7 @@ COMMANDS = {
     "loyalty": "the paper's Tables of 4.4 beside ours, and the same coverage against the peers",
     "gpu": "the GPU engine: times to accuracy, batches, subsets, ceilings, against the CPU",
     "triage": "how often triage's promise is broken, and what it covers",
+    "honesty": "what models say of themselves, against fresh samples, over synthetic tables of six kinds",
     "diagnosis": "what a diagnosis costs on medical data with real prices, against other orders, policies and trees",
 }
 

@@ -9,12 +9,20 @@ import numpy as np
 
 import multiform
 from multiform.cli._app import RequirementNotMet
-from multiform.cli._files import MatrixModel, check_output, opened, opened_plan, this_command
-from multiform.cli._shared import Console, command, model_file, share, table_files, text_table
+from multiform.cli._files import (
+    MatrixModel,
+    check_output,
+    opened,
+    opened_plan,
+    refuse_shifts,
+    say_unfamiliar,
+    this_command,
+)
+from multiform.cli._shared import Console, command, model_file, share, strict_option, table_files, text_table
 from multiform.columns import TableError, polars
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
-from multiform.tables import batches, read, sources
+from multiform.tables import Familiarity, batches, read, sources
 
 true_labels = click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
@@ -29,25 +37,29 @@ true_labels = click.option(
 @model_file
 @true_labels
 @click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
+@strict_option
 @table_files
 def evaluate(
     model_path: str,
     files: tuple[str, ...],
     target: str | None,
     require: str | None,
+    strict: bool,
     file_format: str | None,
     console: Console,
 ) -> None:
     """Compare a model's answers with the truth, on rows that it has not seen.
 
     Says the accuracy and what always guessing the commonest class would reach, the accuracy of each loyalty type
-    beside what `fit` expected, and whether a promise was kept.
+    beside what `fit` expected, whether a promise was kept, and what is unlike the training table.
     """
     model = opened(model_path)
     required = _required(require, model)
     with console.progress("predicting") as progress:
-        true, answers = _judged(model, model_path, sources(files, file_format), target, progress, console)
-    data = _figures(model.estimator_, true, answers)
+        true, answers, known = _judged(model, model_path, sources(files, file_format), target, progress, console)
+    refuse_shifts(known, strict)
+    say_unfamiliar(console, model, known)
+    data = _figures(model.estimator_, true, answers) | {"unfamiliar": known.as_dict()}
     shortfall = None if required is None else _shortfall(data, required, vacuous=require == "promise")
     if required is not None:
         data["required"] = {"accuracy": required, "met": shortfall is None}
@@ -67,6 +79,7 @@ def evaluate(
 @click.option("--title", help="The title of the page.")
 @click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
 @click.option("--no-baselines", is_flag=True, help="Leave the other classifiers out, which take most of the time.")
+@strict_option
 @table_files
 def report(
     model_path: str,
@@ -75,6 +88,7 @@ def report(
     target: str | None,
     plan_path: str | None,
     no_baselines: bool,
+    strict: bool,
     file_format: str | None,
     console: Console,
     **told: Any,
@@ -92,15 +106,15 @@ def report(
         frame, labels = _labelled(model, read(found, progress), target, model_path)
         if not len(labels):
             raise TableError("No row has a label, so there is nothing to report.")
+        known = model.familiarity(frame)
+        refuse_shifts(known, strict)
         progress(None, "writing the report")
-        if isinstance(model, MatrixModel):
-            asked: tuple[Any, Any] = model.estimator_, model.transform(frame)
-        else:
-            asked = model, model.typed(frame)
+        asked = (model.estimator_, model.transform(frame)) if isinstance(model, MatrixModel) else (model, frame)
         page = multiform.report(*asked, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told)
         page.save(output)
+    say_unfamiliar(console, model, known)
     text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
-    console.result({"output": output, **page.figures}, text)
+    console.result({"output": output, **page.figures, "unfamiliar": known.as_dict()}, text)
 
 
 def _labelled(model: Any, frame: Any, target: str | None, path: str) -> tuple[Any, Any]:
@@ -144,15 +158,17 @@ def _required(require: str | None, model: Any) -> float | None:
 
 def _judged(
     model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
-) -> tuple[Any, dict[str, Any]]:
-    """The truth, and the answers as columns, of all rows with a label."""
-    true, parts, unlabelled = [], [], 0
+) -> tuple[Any, dict[str, Any], Familiarity]:
+    """The truth, the answers as columns, and what is unlike training, of all rows with a label."""
+    true, parts, unlabelled, known = [], [], 0, Familiarity()
     for batch in batches(found):
         try:
             rows, labels = _labelled(model, batch.frame, target, model_path)
             if len(rows):
                 true.append(labels)
-                parts.append(model.answers(rows)[0])
+                answers, familiar = model.answers(rows)
+                parts.append(answers)
+                known += familiar.counted()
         except TableError as error:
             raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
@@ -162,7 +178,7 @@ def _judged(
     if unlabelled:
         console.note(f"{unlabelled} rows have no label and were left out.")
     columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
-    return np.concatenate(true), columns
+    return np.concatenate(true), columns, known
 
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ LEAST_CELLS = 1, 1
 DAY = 86_400.0
 Texts = Sequence[str | None] | Array
 Cells = tuple[Any, Bools]  # numbers with NaN or texts with None, and which of them are there but cannot be read
+NO_PLACE = -2  # of a missing category among the values; -1 is another value
 KNOWN_WORDS, NO_KNOWN_WORD = "known words", "no known word"
 
 
@@ -230,13 +232,15 @@ class Category(Column):
         return [*names, *other, *self._missing_name()]
 
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {value: place for place, value in enumerate(self.values)}
+    def _place(self) -> dict[str | None, int]:
+        return {value: place for place, value in enumerate(self.values)} | {None: NO_PLACE}
 
     def columns(self, cells: Texts) -> Doubles:
         """The columns of texts with None: shape (n, width)."""
-        missing = np.array([text is None for text in cells], dtype=bool)
-        place = np.array([self._place.get(text, -1) for text in self.filled(cells)], dtype=np.intp)
+        place = np.fromiter(map(self._place.get, cells, repeat(-1)), dtype=np.intp, count=len(cells))
+        missing = place == NO_PLACE
+        if self.fill is not None:
+            place[missing] = self._place[self.fill]
         encoded = np.zeros((len(place), self.width))
         known = np.flatnonzero(place >= 0)
         encoded[known, place[known]] = 1

@@ -21,10 +21,9 @@ from multiform.folds import Split, drawn_folds, given_splits, group_codes, split
 from multiform.inputs import check_input, check_training_data, used_samples
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
-from multiform.loyalty._score import ChanceOfBeingRight
+from multiform.loyalty._score import Chances
 from multiform.loyalty._training import quadratic_committees, refuse_weightless, weighted_committees
 from multiform.metrics import LoyaltyTable, loyalty_table
-from multiform.prediction import fit_temperature
 from multiform.state import (
     FEATURES,
     all_or_nothing,
@@ -265,9 +264,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _learn_what_types_are_worth(self, whole: Committee, true: Array, unseen: Verdict, weight: Array | None) -> None:
         """Set the fitted attributes; `unseen` is the verdict of the fold models on samples of the classes `true`."""
         levels, nominal = whole.alterations.levels, whole.nominal
+        chances = Chances(len(levels), len(whole.classes)).fit(unseen, true, weight)
         if isinstance(nominal, QMSClassifier):
             if nominal.calibrate:  # on more samples than it could hold out itself
-                nominal.temperature_ = fit_temperature(unseen.nominal_scores, true, weight)
+                nominal.temperature_ = chances.temperature
             if hasattr(self, "feature_names_in_"):
                 for model in whole.models:
                     model.feature_names_in_ = self.feature_names_in_
@@ -277,9 +277,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.loyalty_table_ = _table(levels, true, unseen, weight)
         self.estimator_, self.altered_estimators_ = nominal, whole.altered
         self.class_factors_ = whole.alterations.factors
-        self._committee = whole
-        self._chance = ChanceOfBeingRight(len(levels), len(whole.classes))
-        self._chance.fit(unseen, unseen.nominal == true, weight)
+        self._committee, self._chances = whole, chances
 
     # --------------------------------------------------------------------------------------------- predicting
 
@@ -294,7 +292,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         verdict = self._verdict(X)
         loyalty = np.array(self.levels_)[verdict.level]
-        return Assessment(self.classes_[verdict.nominal], loyalty, self._chance(verdict))
+        return Assessment(self.classes_[verdict.nominal], loyalty, self._chances.of_answer(verdict))
 
     def predict_loyalty(self, X: Any) -> Array:
         """The loyalty type of every sample, one of `levels_`: shape (n,)."""
@@ -302,33 +300,30 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(self.levels_)[verdict.level]
 
     def loyalty_score(self, X: Any) -> Doubles:
-        """The estimated chance that the answer is right: shape (n,).
+        """The chance that the answer is right, its `predict_proba`: shape (n,).
 
         A logistic regression on what all models say together: the averaged scores (``-log f`` of QMS), how many models
         agree, the loyalty type and the predicted class, fitted on samples that the models did not see.
         """
         verdict = self._verdict(X)
-        return np.asarray(self._chance(verdict))
+        return np.asarray(self._chances.of_answer(verdict))
 
     def predict(self, X: Any) -> Array:
         """The nominal classifier's answers."""
         check_is_fitted(self, "classes_")
         return np.asarray(self.estimator_.predict(X))
 
-    @_nominal_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Array:
-        """The nominal classifier's chances: shape (n, m).
+        """The chances of the classes, calibrated on samples that the models did not see: shape (n, m).
 
-        `loyalty_score` says more of the predicted class, as it listens to all models.
+        The largest is the answer's, `loyalty_score`.
         """
-        check_is_fitted(self, "classes_")
-        return np.asarray(self.estimator_.predict_proba(X))
+        verdict = self._verdict(X)
+        return np.asarray(self._chances(verdict))
 
-    @_nominal_has("predict_log_proba")  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of `predict_proba`."""
-        check_is_fitted(self, "classes_")
-        return np.asarray(self.estimator_.predict_log_proba(X))
+        return np.asarray(np.log(self.predict_proba(X)))
 
     @_nominal_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
@@ -360,7 +355,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name in TABLES:
             state[name] = {"count": state[name].count, "correct": state[name].correct}
         alterations = self._committee.alterations
-        return state | {"beta": alterations.beta, "gamma": alterations.gamma, "score": self._chance._get_state()}
+        return state | {"beta": alterations.beta, "gamma": alterations.gamma, "score": self._chances._get_state()}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """A committee of the model's own classes, with an altered model for each row of `class_factors_`."""
@@ -385,11 +380,11 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for column, counted in state[name].items():
                 require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
             tables[name] = LoyaltyTable(alterations.levels, **state[name])
-        chance = ChanceOfBeingRight(n_levels, m)
-        chance._set_state(state["score"])
+        chances = Chances(n_levels, m)
+        chances._set_state(state["score"])
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
         self.__dict__.update(kept | tables)
-        self._committee, self._chance = Committee(classes, alterations, nominal, altered), chance
+        self._committee, self._chances = Committee(classes, alterations, nominal, altered), chances
 
 
 def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:

@@ -1,40 +1,54 @@
-"""The chance that the nominal classifier's answer is right, learnt on samples that the models did not see."""
+"""The chances of the classes, learnt on samples that the models did not see.
+
+The chance c of the nominal classifier's answer is what all models together say of it. The rest, 1 - c, is shared among
+the other classes as the nominal classifier shares it: in proportion to exp(s_k / T), where s_k is its score of class k
+and T one temperature. The answer is the class with the largest chance, so c is at least
+
+    r / (1 + r),    r = the largest of the others' shares of the rest,
+
+which is 1/2 in a problem of two classes.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from multiform._typing import Array, Bools, Doubles
+from multiform._typing import Array, Doubles, Indices
 from multiform.loyalty._committee import Verdict
-from multiform.state import require, require_array, require_names
+from multiform.prediction import fit_temperature
+from multiform.state import require, require_array, require_names, require_positive
 
 MOST_GAPS = 9
+LEAD = 1 + 1e-9  # the answer's chance is above the next one's, if only by so much
 
 
-class ChanceOfBeingRight:
-    """Logistic regression of "the answer is right" on what the models say together.
+class Chances:
+    """The chance of each class, of which the answer's is the largest.
 
-    Its inputs are the gaps between the averaged score of the predicted class and those of the other classes, nearest
-    first; the share of models that agree; the loyalty type; and the predicted class, with a slope of its own for
-    the nearest gap, since the same gap means more for one class than for another. The penalty (C = 0.1) is felt with
-    hundreds of samples and vanishes with tens of thousands.
+    The answer's is a logistic regression of "the answer is right" on what the models say together. Its inputs are the
+    gaps between the averaged score of the predicted class and those of the other classes, nearest first; the share of
+    models that agree; the loyalty type; and the predicted class, with a slope of its own for the nearest gap, since the
+    same gap means more for one class than for another. The penalty (C = 0.1) is felt with hundreds of samples and
+    vanishes with tens of thousands.
     """
 
     def __init__(self, n_levels: int, n_classes: int) -> None:
         self.n_levels, self.n_classes = n_levels, n_classes
 
-    def fit(self, verdict: Verdict, right: Bools, weight: Array | None) -> ChanceOfBeingRight:
-        """Learn from unseen samples whether the answer was right.
+    def fit(self, verdict: Verdict, true: Indices, weight: Array | None) -> Chances:
+        """Learn from unseen samples of the classes `true`.
 
         Each sample counts as mostly right or mostly wrong (Platt 1999), so that a set without a mistake does not
         promise that there never will be one.
         """
-        n = len(right)
+        n, right = len(true), verdict.nominal == true
+        self.temperature = fit_temperature(verdict.nominal_scores, true, weight)
         share = np.ones(n) if weight is None else weight * (n / weight.sum())
         n_right, n_wrong = share[right].sum(), share[~right].sum()
         chance = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
@@ -46,8 +60,20 @@ class ChanceOfBeingRight:
         return self
 
     def __call__(self, verdict: Verdict) -> Doubles:
-        """The estimated chance of each answer: shape (n,)."""
-        return np.asarray(self._model.predict_proba(self._inputs(verdict))[:, 1])
+        """The chances of the classes: shape (n, m)."""
+        samples = np.arange(len(verdict.nominal))
+        others = verdict.nominal_scores / self.temperature
+        others[samples, verdict.nominal] = -np.inf
+        shares = softmax(others, axis=1)
+        most = shares.max(axis=1)
+        right = np.maximum(self._model.predict_proba(self._inputs(verdict))[:, 1], LEAD * most / (1 + most))
+        chances = (1 - right)[:, None] * shares
+        chances[samples, verdict.nominal] = right
+        return np.asarray(chances)
+
+    def of_answer(self, verdict: Verdict) -> Doubles:
+        """The chance of the nominal classifier's answer, the largest of each sample: shape (n,)."""
+        return np.asarray(self(verdict).max(axis=1))
 
     def _inputs(self, verdict: Verdict) -> Doubles:
         n = len(verdict.nominal)
@@ -69,10 +95,13 @@ class ChanceOfBeingRight:
             "scale": scaler.scale_,
             "coefficients": logistic.coef_[0],
             "intercept": logistic.intercept_,
+            "temperature": self.temperature,
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        require_names(state, "the score", ["mean", "scale", "coefficients", "intercept"])
+        require_names(state, "the score", ["mean", "scale", "coefficients", "intercept"], ["temperature"])
+        self.temperature = state.get("temperature", 1.0)  # files of 0.1.0 do not have it
+        require_positive(self.temperature, "temperature of the score")
         width = min(self.n_classes - 1, MOST_GAPS) + 1 + self.n_levels + 2 * self.n_classes
         shapes = {"mean": width, "scale": width, "coefficients": width, "intercept": 1}
         for name, length in shapes.items():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -45,12 +45,12 @@ class Familiarity:
         What each column looked like in training; empty if the model was made before that was kept.
     """
 
-    n_rows: int
-    n_unfamiliar: int
-    rows: dict[str, Indices]
-    written: dict[str, Any]
-    tallies: dict[str, Tally]
-    seen: dict[str, Seen]
+    n_rows: int = 0
+    n_unfamiliar: int = 0
+    rows: dict[str, Indices] = field(default_factory=dict)
+    written: dict[str, Any] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
 
     def __add__(self, later: Familiarity) -> Familiarity:
         rows, written, tallies = dict(self.rows), dict(self.written), dict(self.tallies)
@@ -103,14 +103,18 @@ class Familiarity:
         return every.join(notes, on="row", how="left", maintain_order="left")["note"]
 
     def sentences(self) -> list[str]:
-        """A sentence for each column that has shifted or has cells unlike training; the shifted ones first."""
-        shifted = [f"column {one.column!r} has shifted: {one.sentence} (p = {one.p_value:.1g})." for one in self.shifts]
-        return shifted + [
-            f"column {name!r}: {tally.n_unfamiliar} cell{'s' * (tally.n_unfamiliar != 1)} unlike training, as "
-            f"{_short(tally.example)}, where it had {self.seen[name]}; taken as unknown."
-            for name, tally in self.tallies.items()
-            if tally.n_unfamiliar
-        ]
+        """A sentence for each column that has shifted, then for each other that has cells unlike training."""
+        shifted: dict[str, list[str]] = {}
+        for one in self.shifts:
+            p_value = f"p = {one.p_value:.1g}" if one.p_value else "p below 1e-300"
+            shifted.setdefault(one.column, []).append(f"{one.sentence} ({p_value})")
+        found = [f"column {name!r} has shifted: {'; '.join(told)}." for name, told in shifted.items()]
+        for name, tally in self.tallies.items():
+            if tally.n_unfamiliar and name not in shifted:
+                cells = f"{tally.n_unfamiliar} cell{'s' * (tally.n_unfamiliar != 1)}"
+                example = f"{_short(tally.example)} where training had {self.seen[name]}"
+                found.append(f"column {name!r}: {cells} unlike training and taken as unknown, as {example}.")
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -128,7 +132,7 @@ class Familiarity:
             return
         more = f" And {len(sentences) - MOST_NAMED} more." if len(sentences) > MOST_NAMED else ""
         warnings.warn(
-            f"{self.n_unfamiliar} of {self.n_rows} rows have cells unlike those of training. "
+            f"{self.n_unfamiliar} of {self.n_rows} rows have cells unlike those of training, taken as unknown. "
             f"{' '.join(one[0].upper() + one[1:] for one in sentences[:MOST_NAMED])}{more} `familiarity` lists them.",
             UnfamiliarWarning,
             stacklevel=stacklevel + 1,

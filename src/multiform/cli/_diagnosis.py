@@ -122,14 +122,13 @@ def _plan_figures(planner: Any) -> dict[str, Any]:
     """The order with its bill, and what is expected of it."""
     prices = planner.tariff_.bill(planner.order_)
     bills = zip(planner.order_, prices, np.cumsum(prices).tolist(), _shares(planner), strict=True)
-    chosen = next((point for point in planner.frontier_ if point.level == planner.level_), None)
     return {
         "order": [dict(zip(("test", "price", "paid", "stop_share"), bill, strict=True)) for bill in bills],
         "policy": planner.policy,
         "expected_cost": planner.expected_cost_,
         "panel_cost": planner.panel_cost_,
         "full_accuracy": planner.full_accuracy_,
-        "plan_accuracy": None if chosen is None else chosen.accuracy,
+        "plan_accuracy": planner.plan_accuracy_,
         "level": planner.level_,
         "proven_best": planner.certificate_.optimal,
         "frontier": [
@@ -161,10 +160,8 @@ def _plan_text(data: dict[str, Any]) -> str:
         text_table(rows, right=[0, 2, 3, 4]),
         "",
         f"expected cost {data['expected_cost']:.2f} of {data['panel_cost']:.2f} for everything ({share:.0%}), {proven}",
-        f"accuracy with everything {data['full_accuracy']:.2%}",
+        f"accuracy with everything {data['full_accuracy']:.2%}, under the plan {data['plan_accuracy']:.2%}, cross-fitted",
     ]
-    if data["plan_accuracy"] is not None:
-        lines[-1] += f", under the plan {data['plan_accuracy']:.2%} (cross-fitted)"
     if data["policy"] == "adaptive":
         lines.append("the order shown is one branch; the next test depends on the diagnosis so far")
     return "\n".join(lines)

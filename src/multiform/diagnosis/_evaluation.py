@@ -188,7 +188,7 @@ def _one_fold(
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     planner = clone(planner)
     classes, encoding, seen, planning = planner._prepare(X_train, y[train], None if groups is None else groups[train])
-    theta, _, level, plan, _ = planner._decide(planning)
+    theta, _, level, _, plan, _ = planner._decide(planning)
     tariff = planning.tariff
     results = read_results(encoding, seen, columns_of(X_test, encoding.names))
     full_answer, _, _ = planning.judge.of(results)(tariff.everything, np.arange(len(test)))

@@ -46,7 +46,11 @@ FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_o
 SAME = ("classes_", "n_features_in_", "feature_names_in_", *FIGURES, "remaining_costs_", "traffic_")
 RECORDS = ("tariff_", "encoding_", "plan_", "certificate_", "frontier_", "judge_")
 DERIVED = ("order_", "panel_cost_")
-NEWER: dict[str, Any] = {"unpriced_columns_": [], "seen_": {}}  # what files of 0.1.0 do not have, and what it is then
+NEWER: dict[str, Any] = {
+    "unpriced_columns_": [],
+    "seen_": {},
+    "plan_accuracy_": None,
+}  # what files of 0.1.0 do not have, and what it is then
 
 
 class ThetaNotReachedWarning(UserWarning):
@@ -123,6 +127,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The accuracy to keep.
     full_accuracy_ : float
         Cross-fitted accuracy with all evidence.
+    plan_accuracy_ : float
+        Cross-fitted accuracy under the plan; noise and stopping level are chosen again without those who are judged, so
+        that it is not flattered by either choice.
     level_ : float
         The stopping level; 0 where none keeps theta, so that the plan buys everything.
     expected_cost_ : float
@@ -262,7 +269,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             new ones.
         """
         classes, encoding, seen, planning = self._prepare(X, y, groups)
-        theta, frontier, level, plan, proof = self._decide(planning)
+        theta, frontier, level, accuracy, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
         node, cost, answer, _ = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
@@ -274,6 +281,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(encoding.codes)
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, kept, seen
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
+        self.plan_accuracy_ = accuracy
         self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
         self.expected_cost_, self.panel_cost_ = float(cost.mean()), tariff.panel_cost
@@ -328,9 +336,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
                     "patients, or a smaller cv."
                 )
-        some = _some_sets(tariff, seed)
+        some, flattery = _some_sets(tariff, seed), 0.0
         if self.estimator is None:
-            models = models.with_best_noise(some)
+            models, flattery = models.with_best_noise(some, tariff.everything)
         planning = Planning(
             tariff,
             Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything]),
@@ -340,19 +348,23 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             error_price=float(self.error_price),
             thorough=exact,
             groups=people,
+            flattery=flattery,
         )
         n_groups = None if people is None else int(people.max()) + 1
         return classes, encoding, learn_seen(encoding, columns, n_groups), planning
 
-    def _decide(self, planning: Planning) -> tuple[float, list[FrontierPoint], float, Plan, SearchProof]:
-        """Theta, the levels that were considered, the level, and the plan at it with what is known of its order."""
+    def _decide(self, planning: Planning) -> tuple[float, list[FrontierPoint], float, float, Plan, SearchProof]:
+        """Theta, the levels that were considered, the chosen one, the plan's accuracy, the plan, and its proof."""
         theta = planning.full_accuracy if self.theta is None else float(self.theta)
         if self.level != "auto":
             level = float(self.level)
             frontier = [planning.frontier_point(level)]
+            accuracy = frontier[0].accuracy
         else:
             # The accuracy of the plan is full_accuracy - loss.
-            frontier, point = planning.choose_level(planning.full_accuracy - theta + self.tolerance)
+            most_loss = planning.full_accuracy - theta + self.tolerance
+            frontier, point = planning.choose_level(most_loss)
+            accuracy = planning.accuracy_at_chosen_levels(frontier, most_loss)
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
                 warnings.warn(
@@ -362,7 +374,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     ThetaNotReachedWarning,
                     stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
-        return theta, frontier, level, *planning.plan(level, exact=planning.thorough)
+        return theta, frontier, level, accuracy, *planning.plan(level, exact=planning.thorough)
 
     # --------------------------------------------------------------------------------------------- following it
 

@@ -91,7 +91,7 @@ class Planning:
     evidence would have corrected is worth to the search, in full panels. `thorough` says whether a model for every set
     is affordable; if not, an order is searched among the most promising next tests only, and down to the last few
     patients. With `only_known` no further model may be trained for the search. `groups` says whose each row is, where a
-    patient has several.
+    patient has several; `flattery` is by how much a choice before the plan makes counted accuracies too good.
     """
 
     def __init__(
@@ -106,16 +106,20 @@ class Planning:
         thorough: bool,
         only_known: bool = False,
         groups: Indices | None = None,
+        flattery: float = 0.0,
     ) -> None:
         self.tariff, self.judge = tariff, judge
         self.policy, self.width, self.time_limit, self.error_price = policy, width, time_limit, error_price
         self.thorough, self.only_known, self.groups = thorough, only_known, groups
+        self.flattery = flattery
         self.n, self.n_classes = judge.full.shape
+        # At each level (of an order): the bills of the training patients, their answers and what they forgo.
+        self._outcomes: dict[Any, tuple[Doubles, Array, Doubles]] = {}
 
     def changed(self, **changes: Any) -> Planning:
         """The same with other arguments in some places."""
         names = ("tariff", "judge", "policy", "width", "time_limit", "error_price", "thorough", "only_known")
-        return Planning(**{name: getattr(self, name) for name in (*names, "groups")} | changes)
+        return Planning(**{name: getattr(self, name) for name in (*names, "groups", "flattery")} | changes)
 
     def blind_to(self, fold: int) -> Planning:
         """The same without the labels of a fold; orders are searched only among the sets that have a model already."""
@@ -124,7 +128,10 @@ class Planning:
     @cached_property
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
-        return float((self.judge.unseen_answer(self.tariff.everything) == self.judge.models.target).mean())
+        return self._accuracy(self.judge.unseen_answer(self.tariff.everything))
+
+    def _accuracy(self, answer: Array) -> float:
+        return float((answer == self.judge.models.target).mean()) - self.flattery
 
     @property
     def ladder(self) -> tuple[float, ...]:
@@ -159,6 +166,7 @@ class Planning:
             own = np.flatnonzero(fold == one)
             _, cost[own], answer[own], _ = follow(plan, self.tariff, self.judge.without(one).unseen, level, own)
         forgone = self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
+        self._outcomes[level, order] = cost, answer, forgone
         panel = self.tariff.panel_cost
         return FrontierPoint(
             level,
@@ -166,9 +174,29 @@ class Planning:
             float(cost.mean() / panel) if panel else 0.0,
             float(forgone.mean()),
             standard_error(forgone, self.groups),
-            float((answer == self.judge.models.target).mean()),
+            self._accuracy(answer),
             tuple(self.tariff.tests[t] for t in whole.order),
         )
+
+    def accuracy_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float) -> float:
+        """Of the plan: the patients of each fold are answered at the level that the others choose.
+
+        The level that all choose together is partly the one at which they happened to be lucky.
+        """
+        fold, answers = self.judge.models.fold, self.judge.unseen_answer(self.tariff.everything).copy()
+        outcomes = [self._outcomes[point.level, None] for point in frontier]
+        for one in range(self.judge.models.n_folds):
+            others = fold != one
+            groups = None if self.groups is None else self.groups[others]
+            allowed = [
+                (cost[others].mean(), answer)
+                for cost, answer, forgone in outcomes
+                if forgone[others].mean() + standard_error(forgone[others], groups) <= most_loss
+            ]
+            if allowed:
+                _, answer = min(allowed, key=lambda found: found[0])
+                answers[~others] = answer[~others]
+        return self._accuracy(answers)
 
     def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""

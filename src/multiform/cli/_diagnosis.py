@@ -160,7 +160,7 @@ def _plan_text(data: dict[str, Any]) -> str:
         text_table(rows, right=[0, 2, 3, 4]),
         "",
         f"expected cost {data['expected_cost']:.2f} of {data['panel_cost']:.2f} for everything ({share:.0%}), {proven}",
-        f"accuracy with everything {data['full_accuracy']:.2%}, under the plan {data['plan_accuracy']:.2%}, cross-fitted",
+        f"accuracy with everything {data['full_accuracy']:.2%}, under the plan {data['plan_accuracy']:.2%}",
     ]
     if data["policy"] == "adaptive":
         lines.append("the order shown is one branch; the next test depends on the diagnosis so far")

@@ -11,16 +11,17 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.defaults import batch_size_for, components_for, solver_for
+from multiform.defaults import NOISE, batch_size_for, components_for, noise_levels, solver_for
 from multiform.fitting import (
     CallbackSupportMixin,
     Monitor,
     Validation,
     all_but,
+    best_calibrated,
     drawn_seed,
     masked_weights,
     training_masks,
-    unseen_temperature,
+    unseen_scores,
     validation_split,
 )
 from multiform.folds import group_codes
@@ -46,7 +47,7 @@ __all__ = ["QMSClassifier", "fitted_classifier"]
 
 # What a model file holds of every fitted model, and of some.
 FITTED = ("classes_", "components_", "offsets_", "n_components_", "temperature_", "n_iter_", "n_features_in_")
-SOMETIMES_FITTED = ("feature_names_in_", "loss_curve_", "validation_scores_", "best_validation_score_")
+SOMETIMES_FITTED = ("feature_names_in_", "noise_", "loss_curve_", "validation_scores_", "best_validation_score_")
 
 
 def _uses_adam(model: QMSClassifier) -> bool:
@@ -73,10 +74,11 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         of theirs: ``n_models * q`` rows. Steadier and a little more accurate, for so many times the work.
     alpha : float in [0, 1), default=0.5
         A pair with ``f_y / f_j`` below alpha is separated well enough and left alone.
-    noise : float, default=0.35
+    noise : float or "auto", default=0.35
         Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
-        the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1; `QMSClassifierCV`
-        chooses.
+        the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1. "auto" tries 0.1, 0.3,
+        1 and 2 beside each other and takes the one with the least log loss on the samples that calibrate the chances;
+        with 20,000 samples or 2 million cells and more, and where none calibrate, it is 0.35.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
         "adam": minibatch gradient, the fastest. "cpm": the coordinate perturbation method of the paper,
         row-synchronous, so that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after
@@ -126,6 +128,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         ``b_k``, in the user's units.
     n_components_ : int
         q, the rows of each model.
+    noise_ : float
+        The noise level.
     temperature_ : float
         Of `predict_proba`.
     n_iter_ : int
@@ -157,7 +161,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_models": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="left")],
-        "noise": [Interval(Real, 0, None, closed="left")],
+        "noise": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "solver": [StrOptions({"adam", "cpm", "cpm-literal"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -182,7 +186,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         *,
         n_models: int = 1,
         alpha: float = 0.5,
-        noise: float = 0.35,
+        noise: float | str = NOISE,
         solver: str = "adam",
         max_iter: int | str = "auto",
         batch_size: int | str = "auto",
@@ -267,15 +271,19 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         keep_zeros = self.solver != "adam"
         with Trainer.of(self, X, target, classes, weight, scaling=self.scaling, keep_zeros=keep_zeros) as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
+            # What only calibrates the model chooses its noise, too.
+            levels = noise_levels(self.noise, *X.shape) if len(masks) > 1 else (self._noise(),)
             members = [
-                Member(seed + number, self.noise, of_mean_one(class_weights, weight), sample_weight, None, start)
+                Member(seed + number, level, of_mean_one(class_weights, weight), sample_weight, None, start)
+                for level in levels
                 for sample_weight in masked_weights(masks, weight)
                 for number, start in enumerate(starts)
             ]
 
-            def model(trained: Trained, which: int = 0) -> Separators:
+            def model(trained: Trained, which: int = 0, level: int = 0) -> Separators:
                 """The model itself, or one of those that calibrate it."""
-                return trained.merged(range(which * self.n_models, (which + 1) * self.n_models))
+                first = (level * len(masks) + which) * self.n_models
+                return trained.merged(range(first, first + self.n_models))
 
             def fitted_now(trained: Trained) -> dict[str, Any]:
                 fitted = self._fitted_attributes(model(trained), classes)
@@ -284,17 +292,26 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             monitor = Monitor(self, solver.n_passes, validation, trainer, model, fitted_now)
             watch = monitor if monitor.needed else None
             trained = trainer.train(members, solver, n_components, after_pass=watch)
-            separators = model(trained) if monitor.best is None else monitor.best
+            separators, level = model(trained) if monitor.best is None else monitor.best, 0
             if not self.calibrate:
                 temperature = 1.0
             elif validation is not None:
                 scores = log_scores(separators.values(validation.X, trainer.engine))
                 temperature = fit_temperature(scores, validation.target)
             else:
-                models = [separators, *(model(trained, which) for which in range(1, len(masks)))]
-                temperature = unseen_temperature(trainer, models, masks)
+                unseen = [
+                    unseen_scores(trainer, [model(trained, which, level) for which in range(len(masks))], masks)
+                    for level in range(len(levels))
+                ]
+                samples = unseen[0][1]
+                temperature = 1.0  # of a class that could not spare a sample
+                if len(samples):
+                    of_unseen = target[samples], None if weight is None else weight[samples]
+                    level, temperature = best_calibrated([scores for scores, _ in unseen], *of_unseen)
+                separators = model(trained, 0, level)
         fitted = self._fitted_attributes(separators, classes)
-        fitted.update(n_iter_=trained.passes, loss_curve_=trained.losses[0], temperature_=temperature)
+        losses = trained.losses[level * len(masks) * self.n_models]
+        fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])
         if self.early_stopping:
             fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
         self.__dict__.update(fitted)
@@ -348,7 +365,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         separators: Separators | None = None
         with Trainer.of(self, X, target, known, weight, scaling=scaling) as trainer:
             if start is not None:
-                noise = noise_energy(start, self.noise)
+                noise = noise_energy(start, self._noise())
                 separators = Separators(start, trainer.scaling, len(known), noise=noise)
             for part in parts:
                 if part.start == part.stop:
@@ -360,7 +377,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                     temperature = here if first_call else float(np.exp(log_mean))
                 mask = np.zeros(n, dtype=np.float32)
                 mask[part] = whole[part]
-                member = Member(seed, self.noise, class_weights, mask, None, start)
+                member = Member(seed, self._noise(), class_weights, mask, None, start)
                 trained = trainer.train([member], solver, n_components, moments=moments)
                 start, moments, separators = trained.coefficients[0], trained.moments, trained.separators()
         assert separators is not None
@@ -369,6 +386,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             n_iter_=getattr(self, "n_iter_", 0) + 1,
             loss_curve_=[*getattr(self, "loss_curve_", []), *trained.losses[0]],
             temperature_=temperature,
+            noise_=self._noise(),
             _moments=moments,
         )
         self.__dict__.update(fitted)
@@ -442,6 +460,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         if self.n_components == "auto" and self.warm_start and hasattr(self, "components_"):
             return int(self.n_components_)
         return components_for(self.n_components, n, n_features, n_classes)
+
+    def _noise(self) -> float:
+        """The noise level where none is chosen."""
+        return float(getattr(self, "noise_", NOISE) if isinstance(self.noise, str) else self.noise)
 
     def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
         asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
@@ -540,7 +562,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         require(state["n_components_"] <= state["n_trained"] <= q, "n_components_ is wrong")
         for part in ("loss_curve_", "validation_scores_"):
             require_numbers(state.get(part, []), part)
-        require_numbers([state.get("best_validation_score_", 0.0)], "best_validation_score_")
+        for part in ("best_validation_score_", "noise_"):
+            require_numbers([state.get(part, 0.0)], part)
         require("moments" not in state or len(state["moments"]) == 1, "moments are of another number of models")
         for first, second, steps in state.get("moments", []):
             for moment in (first, second):

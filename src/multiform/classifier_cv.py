@@ -70,7 +70,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
     ensemble_size : int, default=10
         Steps of the greedy selection.
-    n_components, alpha, max_iter, batch_size, learning_rate, class_weight, n_jobs, device, random_state
+    alpha : float in [0, 1), default=0.2
+        As in `QMSClassifier`. Chances beyond odds of 1 : alpha^2 look alike to the loss, so a small table, where
+        chances matter, has a smaller one than there.
+    n_components, max_iter, batch_size, learning_rate, class_weight, n_jobs, device, random_state
         As in `QMSClassifier`.
 
     Attributes
@@ -82,7 +85,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     best_noise_, best_encoding_ :
         Of the setting with the largest share.
     oof_accuracy_ : float
-        Accuracy of the ensemble's settings on unseen samples; a little optimistic, as the selection has seen it.
+        Accuracy on samples that neither the models nor the choice among them have seen.
     temperature_ : float
     n_iter_ : int
         Passes that every model made.
@@ -128,7 +131,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         cv: Any = 5,
         ensemble_size: int = 10,
         n_components: int | str = "auto",
-        alpha: float = 0.5,
+        alpha: float = 0.2,
         max_iter: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.07,
@@ -206,10 +209,15 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 held = np.flatnonzero(folds == fold)
                 f = Separators.stack(separators[fold::n_folds]).values(trainer.rows.part(held), trainer.engine)
                 unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
-        temperatures = [fit_temperature(scores, target, weight) for scores in unseen]
-        log_chances = log_softmax(unseen / np.array(temperatures)[:, None, None], axis=2)
-        shares = _greedy_shares(log_chances, target, whole, self.ensemble_size)
-        together = np.tensordot(shares, log_chances, axes=1)
+        temperatures, shares = _chosen_shares(unseen, target, whole, self.ensemble_size)
+        log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
+        # What is estimated is the choice, too: each fold is judged by the shares that the other folds choose.
+        together = np.empty((n, m))
+        for fold in range(n_folds):
+            held = folds == fold
+            sharpness, share = _chosen_shares(unseen[:, ~held], target[~held], whole[~held], self.ensemble_size)
+            parts = log_softmax(unseen[:, held] / sharpness[:, None, None], axis=2)
+            together[held] = np.tensordot(share, parts, axes=1)
 
         best = int(np.argmax(shares))
         self.classes_ = classes
@@ -219,7 +227,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "noise": [sigma for _, sigma in settings],
             "log_loss": [_log_loss(scores, target, whole) for scores in log_chances],
             "accuracy": [float(np.average(scores.argmax(axis=1) == target, weights=weight)) for scores in log_chances],
-            "temperature": temperatures,
+            "temperature": temperatures.tolist(),
             "share": shares.tolist(),
         }
         self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
@@ -227,7 +235,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.temperature_ = fit_temperature(together, target, weight)
         # The score of a class is the sum over all kept models of factor * -log f.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
-        factors = shares / (np.array(temperatures) * n_folds)
+        factors = shares / (temperatures * n_folds)
         self.encodings_ = encodings
         self.separators_ = Separators.stack([separators[member] for member in kept])
         self.factors_ = np.array([factors[member // n_folds] for member in kept])
@@ -317,8 +325,14 @@ def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:
     return float(-np.average(log_chances[np.arange(len(target)), target], weights=weight))
 
 
-def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: int) -> Doubles:
-    """Which settings to average, one more at each step, so that the log loss falls most (Caruana et al. 2004)."""
+def _chosen_shares(unseen: Doubles, target: Array, weight: Array, n_steps: int) -> tuple[Doubles, Doubles]:
+    """The temperature of each setting, and its share in the average: one more at each step, so that the log loss falls
+    most (Caruana et al. 2004).
+
+    `unseen` has the scores of samples that the models did not see: shape (n_settings, n, m).
+    """
+    temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
+    log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
     counts = np.zeros(len(log_chances))
     total = np.zeros(log_chances.shape[1:])
     for step in range(1, n_steps + 1):
@@ -328,4 +342,4 @@ def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: 
         chosen = int(np.argmin(losses))
         counts[chosen] += 1
         total += log_chances[chosen]
-    return np.asarray(counts / n_steps)
+    return temperatures, np.asarray(counts / n_steps)

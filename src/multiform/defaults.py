@@ -9,6 +9,9 @@ from multiform.solvers import AdamSolver, CpmSolver
 MOST_COEFFICIENTS = 40_000_000
 LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples
+NOISE = 0.35
+NOISE_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to choose from
+CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, NOISE is as good and the choice slow
 
 
 def auto_components(n_samples: int, n_features: int, n_classes: int) -> int:
@@ -45,6 +48,19 @@ def components_for(n_components: int | str, n_samples: int, n_features: int, n_c
     if isinstance(n_components, str):
         return auto_components(n_samples, n_features, n_classes)
     return int(n_components)
+
+
+def noise_levels(noise: float | str, n_samples: int, n_features: int) -> tuple[float, ...]:
+    """The noise levels to choose from: the one given, or those that are worth a trial on so much data.
+
+    >>> noise_levels(0.5, 100, 4), noise_levels("auto", 100, 4), noise_levels("auto", 60_000, 784)
+    ((0.5,), (0.1, 0.3, 1.0, 2.0), (0.35,))
+    """
+    if not isinstance(noise, str):
+        return (float(noise),)
+    most_samples, most_cells = CHOOSE_NOISE_UP_TO
+    few = n_samples < most_samples and n_samples * n_features <= most_cells
+    return NOISE_LEVELS if few else (NOISE,)
 
 
 def batch_size_for(batch_size: int | str, n_samples: int) -> int:

@@ -8,6 +8,7 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
@@ -80,18 +81,27 @@ def masked_weights(masks: Sequence[Bools | None], weight: Array | None) -> list[
     return [whole if mask is None else (mask if whole is None else whole * mask).astype(np.float32) for mask in masks]
 
 
-def unseen_temperature(trainer: Trainer, models: Sequence[Separators], masks: Sequence[Bools | None]) -> float:
-    """The temperature on the samples that each model did not see; 1 when no class could spare a sample."""
-    f, samples = [], []
+def unseen_scores(
+    trainer: Trainer, models: Sequence[Separators], masks: Sequence[Bools | None]
+) -> tuple[Array, Indices]:
+    """-log f of the samples that each model did not see, and which samples they are."""
+    scores, samples = [np.empty((0, trainer.n_classes))], [np.empty(0, dtype=np.intp)]
     for model, mask in zip(models, masks, strict=True):
         if mask is not None and not mask.all():
             samples.append(np.flatnonzero(~mask))
-            f.append(model.values(trainer.rows.part(samples[-1]), trainer.engine))
-    if not samples:
-        return 1.0
-    unseen = np.concatenate(samples)
-    weight = None if trainer.weight is None else trainer.weight[unseen]
-    return fit_temperature(log_scores(np.concatenate(f)), trainer.target[unseen], weight)
+            scores.append(log_scores(model.values(trainer.rows.part(samples[-1]), trainer.engine)))
+    return np.concatenate(scores), np.concatenate(samples)
+
+
+def best_calibrated(scores: Sequence[Array], target: Array, weight: Array | None) -> tuple[int, float]:
+    """Which of several models has the least log loss on unseen samples, each at its own temperature; and that."""
+    temperatures = [fit_temperature(one, target, weight) for one in scores]
+    losses = [
+        -np.average(log_softmax(one / t, axis=1)[np.arange(len(target)), target], weights=weight)
+        for one, t in zip(scores, temperatures, strict=True)
+    ]
+    best = int(np.argmin(losses))
+    return best, temperatures[best]
 
 
 # ----------------------------------------------------------------------------------------------- after each pass

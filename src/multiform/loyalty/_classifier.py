@@ -35,7 +35,7 @@ from multiform.state import (
     require_names,
 )
 
-FEW_FOLDS_FROM = 20_000  # samples
+MANY_FOLDS_BELOW, FEW_FOLDS_FROM = 500, 20_000  # samples
 TABLES = ("loyalty_table_", "training_table_")
 # What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
 FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")
@@ -75,9 +75,9 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : classifier, default=None
         Any classifier whose `fit` takes `sample_weight`, or that has the parameter `class_weight`. None means
-        :class:`~multiform.QMSClassifier`. The models of a QMSClassifier are trained in batches over one matrix, the
-        altered ones started from the nominal; with `early_stopping` or `n_models`, and around other classifiers,
-        every model is a fit of its own.
+        :class:`~multiform.QMSClassifier` with ``noise="auto"``. The models of a QMSClassifier are trained in batches
+        over one matrix, the altered ones started from the nominal; with `early_stopping` or `n_models`, and around
+        other classifiers, every model is a fit of its own.
     beta : float in (0, 1) or sequence of them, default=0.05
         The weight of a class that is held back. The smaller, the fewer samples are strong, and the surer they are.
     gamma : float > 1 or sequence of them, default=20.0
@@ -88,8 +88,9 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         smallest beta under which it is strong; if there is none, of the smallest gamma under which it is weak.
     cv : int, "auto", splitter or iterable, default="auto"
         Folds of the estimates. A number means folds drawn at random within the classes; with `groups`, of whole groups.
-        "auto" means 5, and 3 from 20,000 samples on. The time of `fit` grows with it: k folds cost about k - 1 times
-        the models themselves.
+        "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, 3 from
+        20,000 samples on, else 5. The time of `fit` grows with it: k folds cost about k - 1 times the models
+        themselves.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
         them from 5,000 samples on.
@@ -201,7 +202,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.cv == "auto" or isinstance(self.cv, Integral):
             if codes is None and _is_matrix(samples):
                 warn_of_copies(samples, type(self).__name__)
-            n_folds = (3 if len(target) >= FEW_FOLDS_FROM else 5) if self.cv == "auto" else int(self.cv)
+            n_folds = _auto_folds(len(target)) if self.cv == "auto" else int(self.cv)
             splits = splits_of(drawn_folds(target, n_folds, np.random.default_rng(seed), codes))
         else:
             splits = given_splits(self.cv, X, y, groups, used)
@@ -209,11 +210,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         # A committee for each part of the samples: QMS in batches, any other classifier one fit per model.
         data = (estimator, samples, target, classes, weight, Alterations.of(self.beta, self.gamma, len(classes)))
-        parts = [None, *(train for train, _ in splits)]
         if type(estimator) is QMSClassifier and not estimator.early_stopping and estimator.n_models == 1:
-            committees = quadratic_committees(*data, self.altered_iter, parts)
+            committees = quadratic_committees(*data, self.altered_iter, splits)
         else:
-            committees = weighted_committees(*data, None if self.estimator is None else self.n_jobs, parts)
+            committees = weighted_committees(*data, None if self.estimator is None else self.n_jobs, splits, codes)
         whole = next(committees)
         verdicts = [
             committee.verdict(_safe_indexing(samples, test))
@@ -228,7 +228,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _unfitted(self, seed: int) -> Any:
         """The classifier to train, of which every model is a copy."""
         if self.estimator is None:
-            return QMSClassifier(n_jobs=self.n_jobs, random_state=seed)
+            return QMSClassifier(noise="auto", n_jobs=self.n_jobs, random_state=seed)
         if not is_classifier(self.estimator):
             raise ValueError(f"estimator of LoyaltyClassifier must be a classifier; got {self.estimator!r}.")
         return clone(self.estimator)
@@ -390,6 +390,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:
     loyalty = np.array(levels)[verdict.level]
     return loyalty_table(true, verdict.nominal, loyalty, levels=levels, sample_weight=weight)
+
+
+def _auto_folds(n: int) -> int:
+    return 10 if n < MANY_FOLDS_BELOW else 5 if n < FEW_FOLDS_FROM else 3
 
 
 def _is_matrix(X: Any) -> bool:

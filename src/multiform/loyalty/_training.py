@@ -9,7 +9,7 @@ it) are all kept; of the others a share is drawn and weighted by its inverse, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +19,15 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from multiform._typing import Array, Floats, Indices
+from multiform._typing import Array, Floats
 from multiform.classifier import QMSClassifier, fitted_classifier
-from multiform.defaults import components_for, solver_for
-from multiform.fitting import drawn_seed, masked_weights
+from multiform.defaults import components_for, noise_levels, solver_for
+from multiform.fitting import best_calibrated, drawn_seed, masked_weights
+from multiform.folds import Split
 from multiform.inputs import class_weights_of, of_mean_one
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
+from multiform.prediction import log_scores
 from multiform.separators import Separators
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.training import Member, Trained, Trainer
@@ -47,12 +49,15 @@ def quadratic_committees(
     weight: Array | None,
     alterations: Alterations,
     altered_iter: int | str,
-    parts: list[Indices | None],
+    splits: list[Split],
 ) -> Iterator[Committee]:
-    """One committee for each part of the rows (None is all of them): the nominals together, then each one's 2m.
+    """A committee of all rows, then one for what each split trains on: the nominals together, then each one's 2m.
 
     The parameters of `estimator` hold for every model; an altered one makes `altered_iter` passes. X, target, classes
     and weight are the training data, checked.
+
+    Of several noise levels a committee has the one with the least log loss on the samples that the nominals did not
+    see; that of a split does not look at the samples that it is to judge, so that its verdicts stay honest.
     """
     estimator._validate_params()  # as its own fit would
     seed, n, m = drawn_seed(estimator.random_state), len(target), len(classes)
@@ -63,29 +68,57 @@ def quadratic_committees(
     solver = solver_for(estimator.solver, n, n_components, **asked)
     many = n >= SAMPLED_FROM
     altered_solver = _altered(solver, altered_iter, many)
-    masks = masked_weights([None if rows is None else np.isin(np.arange(n), rows) for rows in parts], weight)
+    masks = masked_weights([None, *(np.isin(np.arange(n), rows) for rows, _ in splits)], weight)
+    levels = noise_levels(estimator.noise, *X.shape)
 
-    def classifier(trained: Trained, member: int) -> QMSClassifier:
+    def classifier(trained: Trained, member: int, noise: float) -> QMSClassifier:
         """A member of the batch as a fitted classifier of its own."""
-        figures = {"n_iter_": trained.passes, "loss_curve_": trained.losses[member]}
+        figures = {"n_iter_": trained.passes, "loss_curve_": trained.losses[member], "noise_": noise}
         return fitted_classifier(parameters, trained.separators(member), classes, **figures)
 
     with Trainer.of(estimator, X, target, classes, weight, scaling=estimator.scaling) as trainer:
         nominals = trainer.train(
-            [Member(seed, estimator.noise, class_weights, mask) for mask in masks], solver, n_components
+            [Member(seed, level, class_weights, mask) for level in levels for mask in masks], solver, n_components
         )
-        for part, mask in enumerate(masks):
+        for part, (mask, chosen) in enumerate(
+            zip(masks, _chosen_levels(trainer, nominals, levels, splits), strict=True)
+        ):
+            noise, nominal = levels[chosen], chosen * len(masks) + part
             visited: list[Floats | None] = [mask] * len(alterations)
             if many and isinstance(solver, AdamSolver):
-                visited = list(_visited(trainer, nominals.separators(part), mask, alterations, seed))
-            start = nominals.coefficients[part]
+                visited = list(_visited(trainer, nominals.separators(nominal), mask, alterations, seed))
+            start = nominals.coefficients[nominal]
             members = [
-                Member(seed, estimator.noise, factors * class_weights, sample_weight, None, start)
+                Member(seed, noise, factors * class_weights, sample_weight, None, start)
                 for factors, sample_weight in zip(alterations.factors, visited, strict=True)
             ]
             trained = trainer.train(members, altered_solver, n_components)
-            altered = [classifier(trained, member) for member in range(len(members))]
-            yield Committee(classes, alterations, classifier(nominals, part), altered)
+            altered = [classifier(trained, member, noise) for member in range(len(members))]
+            yield Committee(classes, alterations, classifier(nominals, nominal, noise), altered)
+
+
+def _chosen_levels(trainer: Trainer, nominals: Trained, levels: Sequence[float], splits: list[Split]) -> list[int]:
+    """Which noise level the committee of all rows has, and that of each split."""
+    n_parts = 1 + len(splits)
+    if len(levels) == 1:
+        return [0] * n_parts
+    judged = np.concatenate([test for _, test in splits])
+    split = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
+    scores = [
+        np.concatenate(
+            [
+                log_scores(nominals.separators(level * n_parts + 1 + k).values(trainer.rows.part(test), trainer.engine))
+                for k, (_, test) in enumerate(splits)
+            ]
+        )
+        for level in range(len(levels))
+    ]
+    chosen = []
+    for left_out in range(-1, len(splits)):
+        used = split != left_out
+        weight = None if trainer.weight is None else trainer.weight[judged[used]]
+        chosen.append(best_calibrated([one[used] for one in scores], trainer.target[judged[used]], weight)[0])
+    return chosen
 
 
 def _visited(
@@ -145,36 +178,47 @@ def weighted_committees(
     weight: Array | None,
     alterations: Alterations,
     n_jobs: int | None,
-    parts: list[Indices | None],
+    splits: list[Split],
+    groups: Array | None,
 ) -> Iterator[Committee]:
-    """One committee for each part of the rows (None is all of them), through the estimator's public methods alone.
+    """A committee of all rows, then one for what each split trains on, through the estimator's public methods alone.
 
     Every model is a clone of the estimator, fitted on X as the user has it; `n_jobs` of them at the same time.
     """
     factors = np.vstack([np.ones(len(classes)), alterations.factors])  # of the nominal, then of each altered one
-    for rows in parts:
-        part, of_part, weight_of_part = X, target, weight
+    told: dict[str, Any] = {} if groups is None or not has_fit_parameter(estimator, "groups") else {"groups": groups}
+    for rows in (None, *(train for train, _ in splits)):
+        part, of_part, weight_of_part, about = X, target, weight, told
         if rows is not None:
             part, of_part = _safe_indexing(X, rows), target[rows]
             weight_of_part = None if weight is None else weight[rows]
+            about = {name: values[rows] for name, values in told.items()}
         models = Parallel(n_jobs=n_jobs)(
-            delayed(_fit)(estimator, one, part, of_part, classes, weight_of_part) for one in factors
+            delayed(_fit)(estimator, one, part, of_part, classes, weight_of_part, about) for one in factors
         )
         yield Committee(classes, alterations, models[0], models[1:])
 
 
-def _fit(estimator: Any, factors: Array, X: Any, target: Array, classes: Array, weight: Array | None) -> Any:
-    """One model, with the classes' weights multiplied by these factors."""
+def _fit(
+    estimator: Any,
+    factors: Array,
+    X: Any,
+    target: Array,
+    classes: Array,
+    weight: Array | None,
+    about: dict[str, Any],
+) -> Any:
+    """One model, with the classes' weights multiplied by these factors; `about` has the groups, where they matter."""
     model, y = clone(estimator), classes[target]
     if (factors == 1).all():
-        return model.fit(X, y) if weight is None else model.fit(X, y, sample_weight=weight)
+        return model.fit(X, y, **about) if weight is None else model.fit(X, y, sample_weight=weight, **about)
     if has_fit_parameter(model, "sample_weight"):
         if model.get_params(deep=False).get("class_weight") == "balanced":
             # Classes that are balanced by the weight of their samples would level out the very alteration.
             factors = factors * class_weights_of("balanced", classes, target, weight)
             model.set_params(class_weight=None)
-        return model.fit(X, y, sample_weight=factors[target] * (1 if weight is None else weight))
+        return model.fit(X, y, sample_weight=factors[target] * (1 if weight is None else weight), **about)
     present = np.unique(target)
     own = class_weights_of(model.class_weight, classes[present], np.searchsorted(present, target), None)
     altered = dict(zip(classes[present].tolist(), (own * factors[present]).tolist(), strict=True))
-    return model.set_params(class_weight=altered).fit(X, y)
+    return model.set_params(class_weight=altered).fit(X, y, **about)

@@ -248,5 +248,11 @@ def evidence_estimator(estimator: Any, n: int) -> Any:
     if not qms:
         return QMSClassifier(**decided, alpha=0.5, noise=1.0, learning_rate=0.25)
     decided |= {name: int(getattr(estimator, name)) for name in decided if getattr(estimator, name) != "auto"}
-    decided |= {name: float(getattr(estimator, name)) for name in ("alpha", "noise", "learning_rate")}
+    noise = 1.0 if chooses_noise(estimator) else float(estimator.noise)
+    decided |= {name: float(getattr(estimator, name)) for name in ("alpha", "learning_rate")} | {"noise": noise}
     return QMSClassifier(**decided, device=estimator.device)
+
+
+def chooses_noise(estimator: Any) -> bool:
+    """Whether the noise level is for the planner to choose."""
+    return estimator is None or (type(estimator) is QMSClassifier and isinstance(estimator.noise, str))

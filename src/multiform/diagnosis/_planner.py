@@ -18,7 +18,7 @@ from multiform._typing import Array, Doubles
 from multiform.columns import Encoding, Number, Seen, columns_of
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge
-from multiform.diagnosis._models import EvidenceModels, evidence_estimator
+from multiform.diagnosis._models import EvidenceModels, chooses_noise, evidence_estimator
 from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
@@ -337,7 +337,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "patients, or a smaller cv."
                 )
         some, flattery = _some_sets(tariff, seed), 0.0
-        if self.estimator is None:
+        if chooses_noise(self.estimator):
             models, flattery = models.with_best_noise(some, tariff.everything)
         planning = Planning(
             tariff,

@@ -37,7 +37,7 @@ Source = Callable[[np.random.Generator, int], Samples]  # draws n samples
 
 
 def continuous(random: np.random.Generator, shares: np.ndarray | None = None) -> Source:
-    """Normal clouds, each class with a covariance of its own."""
+    """Normal clouds, each class with a covariance of its own; the shares of the classes are equal unless given."""
     p = int(random.integers(2, 11))
     m = int(random.integers(2, 5)) if shares is None else len(shares)
     centres = random.normal(size=(m, p)) * random.uniform(0.3, 1.5) / np.sqrt(p) * 2
@@ -90,7 +90,7 @@ def copied_rows(random: np.random.Generator) -> Source:
 def grouped(random: np.random.Generator) -> Source:
     """Groups with an effect: their members are alike, and mostly of one class."""
     source, alike = continuous(random), random.uniform(0.3, 0.9)
-    size, loyal = int(random.integers(2, 9)), random.uniform(0.5, 1.0)
+    size, loyal = int(random.integers(2, 6)), random.uniform(0.5, 1.0)
 
     def draw(random: np.random.Generator, n: int) -> Samples:
         n_groups = max(4, n // size)
@@ -103,8 +103,17 @@ def grouped(random: np.random.Generator) -> Source:
 
 
 def imbalanced(random: np.random.Generator) -> Source:
-    """One sample of the second class for 50 of the first."""
-    return continuous(random, np.array([50, 1]) / 51)
+    """One sample of the second class for 50 of the first, in every table alike, and never fewer than two."""
+    source = continuous(random, np.array([0.5, 0.5]))
+
+    def draw(random: np.random.Generator, n: int) -> Samples:
+        n = max(n, 102)
+        many = source(random, 4 * n)
+        rare = np.flatnonzero(many.y == 1)[: round(n / 51)]
+        rows = random.permutation(np.concatenate([rare, np.flatnonzero(many.y == 0)[: n - len(rare)]]))
+        return Samples(many.X[rows], many.y[rows])
+
+    return draw
 
 
 KINDS: dict[str, Callable[[np.random.Generator], Source]] = {
@@ -175,7 +184,7 @@ def one_table(kind: str, number: int, seed: int, wanted: list[str], most: int) -
     """All estimators on one table: a row each."""
     random = np.random.default_rng([seed, list(KINDS).index(kind), number])
     source = KINDS[kind](random)
-    n = int(round(np.exp(random.uniform(np.log(60), np.log(most)))))
+    n = round(float(np.exp(random.uniform(np.log(60), np.log(most)))))
     samples = source(random, n)
     while min(np.bincount(samples.y)) < 2 or len(np.bincount(samples.y)) < 2:
         samples = source(random, n)

@@ -1,5 +1,6 @@
 """A small fitted model of every kind that a file can hold, and everything that one can ask it."""
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.columns import UnfamiliarWarning
 from multiform.diagnosis import DiagnosisPlanner
 from multiform.images import ImagePatches
 
@@ -135,7 +137,10 @@ def samples(name):
 
 def answers(fitted, X):
     """Everything that the model says."""
-    return {question: np.asarray(getattr(fitted, question)(X)) for question in QUESTIONS if hasattr(fitted, question)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfamiliarWarning)
+        known = [question for question in QUESTIONS if hasattr(fitted, question)]
+        return {question: np.asarray(getattr(fitted, question)(X)) for question in known}
 
 
 def same(first, second):

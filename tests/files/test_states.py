@@ -5,7 +5,15 @@ from sklearn.base import clone
 
 from tests.files import models
 
-OPTIONAL = {"feature_names_in_", "n_features_in_", "loss_curve_", "validation_scores_", "best_validation_score_"}
+OPTIONAL = {
+    "feature_names_in_",
+    "n_features_in_",
+    "loss_curve_",
+    "validation_scores_",
+    "best_validation_score_",
+    "seen_",
+    "training_rows",
+}
 
 
 def fresh(name):

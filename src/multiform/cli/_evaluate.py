@@ -22,7 +22,7 @@ from multiform.cli._shared import Console, command, model_file, share, strict_op
 from multiform.columns import TableError, polars
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
-from multiform.tables import Familiarity, batches, read, sources
+from multiform.tables import Familiarity, Overlap, batches, read, sources
 
 true_labels = click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
@@ -56,10 +56,12 @@ def evaluate(
     model = opened(model_path)
     required = _required(require, model)
     with console.progress("predicting") as progress:
-        true, answers, known = _judged(model, model_path, sources(files, file_format), target, progress, console)
+        judged = _judged(model, model_path, sources(files, file_format), target, progress, console)
+    true, answers, known, overlap = judged
     refuse_shifts(known, strict)
     say_unfamiliar(console, model, known)
     data = _figures(model.estimator_, true, answers) | {"unfamiliar": known.as_dict()}
+    data["training_rows"] = _told(overlap, console)
     shortfall = None if required is None else _shortfall(data, required, vacuous=require == "promise")
     if required is not None:
         data["required"] = {"accuracy": required, "met": shortfall is None}
@@ -106,7 +108,7 @@ def report(
         frame, labels = _labelled(model, read(found, progress), target, model_path)
         if not len(labels):
             raise TableError("No row has a label, so there is nothing to report.")
-        known = model.familiarity(frame)
+        known, overlap = model.familiarity(frame), model.overlap(frame, labels)
         refuse_shifts(known, strict)
         progress(None, "writing the report")
         asked = (model.estimator_, model.transform(frame)) if isinstance(model, MatrixModel) else (model, frame)
@@ -114,7 +116,8 @@ def report(
         page.save(output)
     say_unfamiliar(console, model, known)
     text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
-    console.result({"output": output, **page.figures, "unfamiliar": known.as_dict()}, text)
+    data = {"output": output, **page.figures, "unfamiliar": known.as_dict(), "training_rows": _told(overlap, console)}
+    console.result(data, text)
 
 
 def _labelled(model: Any, frame: Any, target: str | None, path: str) -> tuple[Any, Any]:
@@ -158,9 +161,9 @@ def _required(require: str | None, model: Any) -> float | None:
 
 def _judged(
     model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
-) -> tuple[Any, dict[str, Any], Familiarity]:
-    """The truth, the answers as columns, and what is unlike training, of all rows with a label."""
-    true, parts, unlabelled, known = [], [], 0, Familiarity()
+) -> tuple[Any, dict[str, Any], Familiarity, Overlap | None]:
+    """The truth, the answers as columns, what is unlike training and what is from there, of all rows with a label."""
+    true, parts, unlabelled, known, overlaps = [], [], 0, Familiarity(), []
     for batch in batches(found):
         try:
             rows, labels = _labelled(model, batch.frame, target, model_path)
@@ -169,6 +172,7 @@ def _judged(
                 answers, familiar = model.answers(rows)
                 parts.append(answers)
                 known += familiar.counted()
+                overlaps.append(model.overlap(rows, labels))
         except TableError as error:
             raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
@@ -178,7 +182,19 @@ def _judged(
     if unlabelled:
         console.note(f"{unlabelled} rows have no label and were left out.")
     columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
-    return np.concatenate(true), columns, known
+    return np.concatenate(true), columns, known, Overlap.of_all(overlaps)
+
+
+def _told(overlap: Overlap | None, console: Console) -> dict[str, Any] | None:
+    """For programs; and a note, if the model is judged on rows that it has seen."""
+    if overlap is None:
+        return None
+    if overlap.evident:
+        console.note(
+            f"{overlap.share:.0%} of the rows are rows that the model was trained on, with which it seems better than "
+            f"it is ({overlap.found} of the {overlap.compared} rows that could be compared); judge it on others."
+        )
+    return {**overlap._asdict(), "share": overlap.share, "evident": overlap.evident}
 
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:

@@ -124,6 +124,9 @@ class MatrixModel:
         """Nothing that could be called unfamiliar."""
         return Familiarity(len(frame))
 
+    def overlap(self, frame: Any, labels: Any) -> None:
+        """As `TableClassifier.overlap`: it does not know its training rows."""
+
     def labels(self, series: Any) -> tuple[Array, Bools]:
         """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""
         kind = np.asarray(self.classes_).dtype.kind

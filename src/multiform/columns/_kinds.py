@@ -327,6 +327,8 @@ class Text(Column):
     def columns(self, cells: Texts) -> Doubles:
         """The weights of the words in texts with None: shape (n, width)."""
         texts = ["" if text is None else text for text in cells]
+        if not texts:  # scikit-learn takes no empty table
+            return np.empty((0, self.width))
         return np.asarray(self._fitted.transform(texts).toarray(), dtype=np.float64)
 
     def looks(self, cells: Any, encoded: Doubles) -> Any:

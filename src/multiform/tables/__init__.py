@@ -19,8 +19,10 @@ from multiform.columns import (
     UnfamiliarWarning,
     decide,
 )
-from multiform.tables._classifier import TableClassifier, answers_of, fit_chosen, labels_of, learn_labels
+from multiform.tables._classifier import TableClassifier, answers_of, fit_chosen
 from multiform.tables._familiarity import Familiarity
+from multiform.tables._labels import labels_of, learn_labels
+from multiform.tables._overlap import Overlap
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "Dropped",
     "Familiarity",
     "Number",
+    "Overlap",
     "Shift",
     "Source",
     "TableClassifier",

@@ -52,6 +52,7 @@ from multiform.tables import learn_labels, read, sources
 @click.option("--theta", type=click.FloatRange(0, 1), help="The accuracy to keep; that of full evidence if not given.")
 @click.option("--tolerance", type=click.FloatRange(0, 1), default=0.005, help="The accuracy that may be lost.")
 @click.option("--time-limit", type=click.FloatRange(min=0), default=60.0, help="Seconds for the exact search.")
+@click.option("--as-classes", is_flag=True, help="The target's values are classes, however many there are.")
 @seed_and_jobs
 @table_files
 def plan(
@@ -61,6 +62,7 @@ def plan(
     output: str,
     known: tuple[str, ...],
     group: str | None,
+    as_classes: bool,
     file_format: str | None,
     console: Console,
     **settings: Any,
@@ -83,7 +85,7 @@ def plan(
             raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
         if group is not None and group not in frame.columns:
             raise TableError(f"The table has no column {group!r}, which --group names; it has {list(frame.columns)}.")
-        labels, present, _ = learn_labels(frame[target])
+        labels, present, _ = learn_labels(frame[target], as_classes)
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")
         progress(None, "planning")

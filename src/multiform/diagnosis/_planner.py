@@ -515,7 +515,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require_names(state, "DiagnosisPlanner", [*SAME, *RECORDS], NEWER)
         state = NEWER | state
         m, _ = require_classes(state["classes_"]), require_features(state)
-        require_numbers([state[name] for name in FIGURES], "a figure of the plan")
+        accuracy, unpriced = state["plan_accuracy_"], state["unpriced_columns_"]
+        require_numbers([state[name] for name in FIGURES] + [accuracy] * (accuracy is not None), "a figure of the plan")
+        named = isinstance(unpriced, list) and all(isinstance(name, str) for name in unpriced)
+        require(named, "unpriced_columns_ are no names")
         require(state["level_"] >= 0, "level_ is wrong")
         prices = _tuples(state["tariff_"])
         if "groups" in prices:  # as files of 0.1.0 say

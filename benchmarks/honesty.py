@@ -19,6 +19,7 @@ from benchmarks.options import benchmark_parser, names
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 
 FRESH = 4_000  # samples
+FEWEST_GROUPS = 40  # with fewer, stratified folds of whole groups hide how much groups differ by chance
 FEWEST_STRONG = 20  # of a table that the strong type's estimate is taken from
 
 
@@ -80,7 +81,7 @@ def copied_rows(random: np.random.Generator) -> Source:
     source, times = continuous(random), int(random.integers(2, 5))
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        distinct = source(random, max(2, n // times))
+        distinct = source(random, max(FEWEST_GROUPS, n // times))
         order = random.permutation(np.repeat(np.arange(len(distinct.y)), times))
         return Samples(distinct.X[order], distinct.y[order], order)
 
@@ -93,7 +94,8 @@ def grouped(random: np.random.Generator) -> Source:
     size, loyal = int(random.integers(2, 6)), random.uniform(0.5, 1.0)
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        n_groups = max(4, n // size)
+        n_groups = max(FEWEST_GROUPS, n // size)
+        n = n_groups * size
         groups = random.integers(n_groups, size=n)
         common, own = source(random, n_groups), source(random, n)
         y = np.where(random.random(n) < loyal, common.y[groups], own.y)

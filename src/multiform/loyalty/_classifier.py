@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -274,7 +275,11 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         self.__dict__.update({name: getattr(nominal, name) for name in FEATURES if hasattr(nominal, name)})
         self.classes_, self.levels_ = whole.classes, levels
-        self.loyalty_table_ = _table(levels, true, unseen, weight)
+        table = _table(levels, true, unseen, weight)
+        if len(whole.classes) == 2 and (2 * table.correct < table.count).any():
+            # Of two answers the likelier one is given, so that fewer right ones than half are bad luck.
+            table = replace(table, correct=np.maximum(table.correct, table.count / 2))
+        self.loyalty_table_ = table
         self.estimator_, self.altered_estimators_ = nominal, whole.altered
         self.class_factors_ = whole.alterations.factors
         self._committee, self._chances = whole, chances

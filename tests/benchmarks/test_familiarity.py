@@ -1,6 +1,7 @@
 """False alarms and detection are counted of the right rows and files."""
 
 import numpy as np
+import pytest
 
 from benchmarks import familiarity
 
@@ -26,3 +27,12 @@ def test_tables_are_written(tmp_path, capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "1 sets, half of the rows" in out
     assert "dates for numbers" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", familiarity.SOURCES)
+@pytest.mark.parametrize("n", [60, 300])
+def test_at_most_one_file_in_a_hundred_is_warned_of(source, n):
+    """20 training tables, 40 fresh files each: more than 16 warnings of 800 are beyond chance at 1 %."""
+    parts = [familiarity.unchanged(source, n, number, seed=7) for number in range(20)]
+    assert sum(one.shifted for part in parts for files in part.values() for one in files) <= 16

@@ -73,6 +73,59 @@ def test_an_identifier_by_name(name, role):
     assert decide(column(values, name)).role == role
 
 
+def returning(n, n_distinct, seed=0):
+    """Which of `n_distinct` people each of n rows is of; every one is there."""
+    random = np.random.default_rng(seed)
+    return random.permutation(np.r_[np.arange(n_distinct), random.integers(0, n_distinct, n - n_distinct)])
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "role"),
+    [
+        ("patient_id", 7 * returning(420, 300) + 1000, "identifier"),
+        ("patient_id", [f"P{one:04d}" for one in returning(420, 300)], "identifier"),
+        ("PatientID", [f"P{one:04d}" for one in returning(420, 90)], "identifier"),
+        ("visit id", returning(420, 90) ** 2, "identifier"),
+        ("Patient", returning(2000, 40) ** 2, "identifier"),
+        ("customer nr", [f"{one:06d}" for one in returning(2000, 40)], "identifier"),
+        ("anything", [f"K-{one:05d}" for one in returning(420, 300)], "identifier"),
+        ("phone", 612345678 + 7919 * returning(420, 300), "identifier"),
+        ("number", np.random.default_rng(0).permutation(500)[:300], "identifier"),  # of rows, half of them gone
+        ("number", [one for one in range(40) if one % 3], "identifier"),
+        ("store_id", [f"S{one}" for one in returning(420, 30)], "category"),  # 14 rows a shop
+        ("store_id", returning(420, 30), "number"),
+        ("member", ["yes", "no"] * 210, "category"),
+        ("patients", 3 * returning(420, 300) + 7, "number"),  # how many
+        ("body mass index", np.random.default_rng(0).normal(26, 5, 300).round(), "number"),
+        ("age", np.random.default_rng(0).integers(18, 90, 60), "number"),
+        ("year", np.random.default_rng(0).integers(1950, 2024, 100), "number"),
+        ("price", np.exp(np.random.default_rng(0).normal(6, 1, 300)).round(), "number"),
+        ("weight", np.random.default_rng(0).normal(3500, 500, 400).round(), "number"),
+        ("salary", np.sort(np.random.default_rng(0).choice(90_000, 300, replace=False)), "number"),
+        ("city", [f"city {one}" for one in np.random.default_rng(0).zipf(1.3, 400)], "category"),
+        ("surname", [f"name{one}" for one in np.random.default_rng(0).integers(0, 150, 400)], "category"),
+    ],
+)
+def test_identifiers_whose_bearers_return(name, values, role):
+    for series in (pl.Series(name, values), pl.Series(name, [str(value) for value in pl.Series(values).to_list()])):
+        assert decide(series).role == role
+
+
+@pytest.mark.parametrize("n", [60, 200, 1000])
+def test_measures_are_no_identifiers(n):
+    """Whole numbers, many of them distinct, sorted or not: 50 tables each."""
+    for seed in range(50):
+        random = np.random.default_rng(seed)
+        for values in (
+            random.normal(3500, 500, n),
+            np.exp(random.normal(8, 1, n)),
+            random.uniform(0, 3 * n, n),
+            random.uniform(0, 1e6, n),
+        ):
+            for order in (values, np.sort(values)):
+                assert decide(pl.Series("measure", order.round().astype(int))).role == "number"
+
+
 def test_the_user_knows_better():
     codes = column([str(n % 7) for n in range(100)])
     assert decide(codes, "category").values == tuple("0123456")

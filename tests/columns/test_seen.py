@@ -87,6 +87,9 @@ def test_what_was_seen_in_words():
     days = np.array(["2020-02-01", "2024-12-31"], dtype="datetime64[s]").astype(float)
     assert str(Seen.of_numbers(days, "date")) == "2020-02-01 to 2024-12-31"
     assert str(Seen.of_numbers(np.array([np.nan]))) == "nothing but gaps"
+    assert str(Seen.of_texts(["x" * 99])) == "x" * 39 + "…"
+    assert str(Seen.of_texts([*"hgfedcba", "a", "h"])) == "a, b, c, d, e, f, g, h"
+    assert str(Seen.of_texts([*"ihgfedcba", "i"])) == "i, a, b, c, d, e, f, g and 1 more"
     assert Seen.of_numbers(days + 3_600, "date").shown(days[0] + 60) == "2020-02-01 00:01:00"
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
+import multiform
 from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
 from multiform.tables import Familiarity, TableClassifier, UnfamiliarWarning
 from tests.files.models import model, table
@@ -253,3 +254,16 @@ def test_many_unknown_rows_are_answered_in_pieces(monkeypatch):
     at_once = quietly(wrapped, "predict_proba", odd)
     monkeypatch.setattr(_familiarity, "MOST_CELLS", 16 * 4 * 7)
     np.testing.assert_allclose(quietly(wrapped, "predict_proba", odd), at_once)
+
+
+def test_a_report_of_an_odd_table():
+    """Rows keep the names of a pandas index, baselines read both tables alike, and the page says what is odd."""
+    pytest.importorskip("jinja2")
+    frame, y = patients(200)
+    wrapped = TableClassifier(loyalty()).fit(frame, y)
+    asked = frame[:40].with_columns(age=pl.Series(["old", "540", *frame["age"][2:40].cast(str)])).to_pandas()
+    asked.index = [f"patient {row}" for row in range(40)]
+    page = multiform.report(wrapped, asked, y[:40], X_train=frame, y_train=y)
+    assert "2 of 40 rows have a cell that is unlike the training table" in page.html
+    assert '<td data-label="Row">patient 1</td><td data-label="Column">age</td>' in page.html
+    assert page.figures["baselines"]["logistic regression"] > 0.5

@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.model_selection import GroupKFold, cross_validate
 
 import multiform
 from multiform import LoyaltyClassifier, QMSClassifier
@@ -155,6 +157,15 @@ def test_what_is_known_of_other_rows_of_a_group_is_no_leak():
     fitted = TableClassifier(Remembers()).fit(table, "y", patient)
     assert fitted.training_["deciding_columns"] == {}
     assert TableClassifier(Remembers()).fit(table, "y").training_["deciding_columns"].keys() == {"own"}
+
+
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_digits, load_breast_cancer])
+def test_columns_of_real_sets_do_not_decide_the_target(load):
+    X, y = load(return_X_y=True)
+    assert TableClassifier(Remembers()).fit(X, y).training_["deciding_columns"] == {}
+    if load is load_iris:  # setosa has smaller petals than the others, which is no leak but looks like one
+        fitted = TableClassifier(Remembers()).fit(X, y == 0)
+        assert fitted.training_["deciding_columns"].keys() == {"x2", "x3"}
 
 
 @pytest.mark.slow
@@ -366,9 +377,13 @@ def test_groups_that_do_not_do(groups, estimator, match):
 
 
 def test_scikit_learn_routes_groups():
+    patients = np.arange(120) % 40
+    X, y = pd.DataFrame({"x": rng().normal(size=120)}), rng(1).integers(0, 2, 120)
     with sklearn.config_context(enable_metadata_routing=True):
         model = TableClassifier(Remembers()).set_fit_request(groups=True)
-        assert model.get_metadata_routing().fit.requests == {"groups": True}
+        found = cross_validate(model, X, y, params={"groups": patients}, cv=GroupKFold(4), return_estimator=True)
+    for fold in found["estimator"]:
+        assert fold.training_["groups"] == 30
 
 
 @pytest.mark.slow

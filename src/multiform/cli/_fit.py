@@ -127,9 +127,6 @@ def _model_name(options: dict[str, Any]) -> str:
 def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
     roles = ("drop", "numbers", "categories", "dates", "texts", "identifiers")
     table = TableClassifier(**{name: options[name] for name in (*roles, "as_classes", "merge_classes")})
-    group = options["group"]
-    if group is not None and model_name == "qms":
-        raise click.UsageError("--group is of estimates, for which groups are held out; --model qms makes none.")
     shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
     weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
     found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
@@ -138,7 +135,7 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
         if options["solver"] not in (None, "adam"):
             raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
         noise = {} if options["noise"] is None else {"noise": (options["noise"],)}
-        return table.set_params(estimator=ensemble.set_params(**noise)).fit(frame, target, group)
+        return table.set_params(estimator=ensemble.set_params(**noise)).fit(frame, target, options["group"])
     if options["solver"] is not None:
         found["solver"] = options["solver"]
 
@@ -146,8 +143,7 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
         if options["noise"] is not None:
             found["noise"] = options["noise"]
         elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
-            together = {} if groups is None else {"groups": groups}
-            ensemble.set_params(encodings=("plain",)).fit(matrix, labels, **together)
+            ensemble.set_params(encodings=("plain",)).fit(matrix, labels, groups=groups)
             found["noise"] = float(ensemble.best_noise_)
         qms = QMSClassifier(**shared, **weight, **found)
         if model_name == "qms":
@@ -158,7 +154,7 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
         promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
         return TriageClassifier(loyalty, random_state=options["random_state"], **promise)
 
-    return fit_chosen(table, frame, target, chosen, group)
+    return fit_chosen(table, frame, target, chosen, options["group"])
 
 
 def _say_notes(console: Console, model: Any) -> None:

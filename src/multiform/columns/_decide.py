@@ -191,13 +191,13 @@ def _identifying(name: str, values: Doubles, n_distinct: int) -> str | None:
     """Why whole numbers are names and not measures; None if they seem to be measures."""
     if n_distinct < ENOUGH_ROWS:
         return None
-    if _count(values):
+    if n_distinct == len(values) and _count(values):
         return COUNTS
     distinct = _in_cells(n_distinct, len(values))
     if _named(name, n_distinct, len(values)) or (n_distinct == len(values) and DISTINCT_NAME.search(name)):
         return f"its name says so; {distinct}"
-    digits = {len(f"{abs(value):.0f}") for value in values}
-    is_long = len(digits) == 1 and digits.pop() >= LONG_NUMBER and 2 * n_distinct >= len(values)
+    shortest, longest = (len(f"{value:.0f}") for value in (np.abs(values).min(), np.abs(values).max()))
+    is_long = longest == shortest >= LONG_NUMBER and 2 * n_distinct >= len(values)
     return f"{distinct}, numbers of the same length" if is_long else None
 
 

@@ -36,7 +36,7 @@ from multiform.state import require, require_array, require_names, require_whole
 N_QUANTILES = 101
 N_OUTERMOST = 10  # values on a side, whose span is the margin
 MOST_NAMED = 1_000  # categories that are kept by name
-MOST_SHOWN = 8  # of them in a sentence
+MOST_SHOWN, MOST_LETTERS = 8, 40  # of them in a sentence, and of one
 FALSE_ALARMS = 0.01  # share of unchanged tables of which some column is said to have shifted, at most
 LEAST_SHIFT = 0.1  # share of the rows that a shift must concern
 
@@ -232,8 +232,9 @@ class Seen:
         elif self.kind == "text":
             seen = "words that were seen" if NO_KNOWN_WORD not in self.values else "any text"
         else:
-            values = self.values[:MOST_SHOWN]
-            seen = ", ".join(self.shown(value) for value in (sorted(values) if len(values) < MOST_SHOWN else values))
+            values = self.values[:MOST_SHOWN]  # the commonest; if these are all, in order
+            shown = [self.shown(value) for value in (sorted(values) if len(self.values) <= MOST_SHOWN else values)]
+            seen = ", ".join(one if len(one) <= MOST_LETTERS else one[: MOST_LETTERS - 1] + "…" for one in shown)
             n_more = len(self.values) - MOST_SHOWN
             seen += f" and {n_more} more" * (n_more > 0) + ", and rarer ones that were not kept" * (self.n_unnamed > 0)
         return seen + " or missing" * (self.n_missing > 0)

@@ -159,8 +159,9 @@ def report(
     familiarity = model.familiarity(X) if hasattr(model, "familiarity") else None
     made = _provenance(model, X, command)
     name = type(layers(model, X)[-1][0]).__name__
-    if hasattr(model, "typed"):
-        X = model.typed(X)  # a table as its model reads it, to be shown so
+    doubts = _doubts(model, X, answers)
+    if hasattr(model, "typed"):  # a table is shown as its model reads it
+        X, X_train = model.typed(X), None if X_train is None else model.typed(X_train)
     if answers.triage is not None and target_accuracy is None:
         target_accuracy = float(answers.triage.target_accuracy)
     comparison = None
@@ -171,7 +172,7 @@ def report(
         **_data(model, X, answers),
         **_results(answers, comparison),
         **_trust(answers),
-        **_doubts(model, X, answers),
+        **doubts,
         **({} if plan is None else _plan(plan, X)),
     }
     topic = f"Predicting {model.target_}: " if getattr(model, "target_", None) is not None else ""

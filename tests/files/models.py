@@ -96,8 +96,10 @@ def _model(name):
         return ImagePatches((2, 2), n_filters=3, patch_size=2, grid=1, random_state=0).fit(X)
     if name == "plan":
         costs = {"sepal": 1, "petal": 3, "width": 10}
-        groups = {"tape": {"sepal": 0.5, "petal": 2.0}}
-        return DiagnosisPlanner(costs, groups=groups, cv=3, policy="adaptive", random_state=0).fit(X[:, [0, 2, 3]], y)
+        discounts = {"tape": {"sepal": 0.5, "petal": 2.0}}
+        return DiagnosisPlanner(costs, discounts=discounts, cv=3, policy="adaptive", random_state=0).fit(
+            X[:, [0, 2, 3]], y
+        )
     if name == "table":
         return TableClassifier(LoyaltyClassifier(qms, cv=3, random_state=0)).fit(table(), "kind")
     raise KeyError(name)

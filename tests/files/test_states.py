@@ -13,6 +13,8 @@ OPTIONAL = {
     "best_validation_score_",
     "seen_",
     "training_rows",
+    "plan_accuracy_",
+    "unpriced_columns_",
 }
 
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, cross_validate
 
 import multiform
 from multiform import LoyaltyClassifier, QMSClassifier
-from multiform.tables import TableClassifier, TableError, fit_chosen, learn_labels
+from multiform.tables import TableClassifier, TableError, learn_labels
 
 
 def qms():
@@ -339,17 +339,6 @@ def test_groups_by_name_and_as_an_array():
     np.testing.assert_array_equal(named.predict(table), named.predict(table.select("x")))
     # It is left out in any case, so that it may be named as an identifier, too.
     TableClassifier(Remembers(), identifiers=["patient"]).fit(table, "y", groups="patient")
-
-
-def test_groups_are_given_to_what_chooses_the_estimator():
-    asked = []
-
-    def choose(matrix, labels, groups):
-        asked.append(groups)
-        return Remembers()
-
-    fitted = fit_chosen(TableClassifier(), grouped_table(), "y", choose, "patient")
-    np.testing.assert_array_equal(asked[0], fitted.estimator_.groups_)
 
 
 @pytest.mark.parametrize(

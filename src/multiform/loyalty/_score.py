@@ -116,16 +116,15 @@ class Chances:
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        require_names(state, "the score", ["mean", "scale", "coefficients", "intercept"], ["temperature"])
-        self.temperature = state.get("temperature", 1.0)  # files of 0.1.0 do not have it
-        require_positive(self.temperature, "temperature of the score")
+        require_names(state, "the score", ["mean", "scale", "coefficients", "intercept", "temperature"])
+        require_positive(state["temperature"], "temperature of the score")
         width = min(self.n_classes - 1, MOST_GAPS) + 1 + self.n_levels + 2 * self.n_classes
         shapes = {"mean": width, "scale": width, "coefficients": width, "intercept": 1}
         for name, length in shapes.items():
             found = require_array(state[name], (length,), "f", f"{name} of the score")
             require(np.isfinite(found).all(), f"{name} of the score is not finite")
         require((state["scale"] > 0).all(), "scale of the score is not positive")
-        self.mean, self.scale = state["mean"], state["scale"]
+        self.mean, self.scale, self.temperature = state["mean"], state["scale"], state["temperature"]
         self.coefficients, self.intercept = state["coefficients"], state["intercept"]
 
 

@@ -40,7 +40,7 @@ def test_chances_on_discrete_rows_converge_to_the_shares(shares, seed):
     rng = np.random.default_rng(seed)
     which = rng.integers(4, size=3000)
     y = rng.random(3000) < np.array(shares)[which]
-    for model in (QMSClassifier(alpha=0.0), QMSClassifierCV(), LoyaltyClassifier()):
+    for model in (QMSClassifier(alpha=0.0, noise=0.0), QMSClassifierCV(), LoyaltyClassifier()):
         model.set_params(random_state=0)
         few = np.abs(model.fit(ROWS[which[:200]], y[:200]).predict_proba(ROWS)[:, 1] - shares)
         many = np.abs(model.fit(ROWS[which], y).predict_proba(ROWS)[:, 1] - shares)

@@ -11,6 +11,7 @@ OPTIONAL = {
     "loss_curve_",
     "validation_scores_",
     "best_validation_score_",
+    "noise_",
     "seen_",
     "training_rows",
     "plan_accuracy_",

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
-from multiform.tables import Category, Column, Date, Number, TableClassifier, TableError, Text, fit_chosen
+from multiform.tables import Category, Column, Date, Number, TableClassifier, TableError, Text
 from tests.files.models import model, table
 
 
@@ -175,23 +175,6 @@ def test_a_column_is_one_of_its_kinds():
         Column("a", "because")
 
 
-def test_an_estimator_that_depends_on_the_data():
-    """The table is encoded once, and the model is as if the estimator had been given."""
-    asked = []
-
-    def choose(matrix, labels, groups):
-        asked.append((matrix, labels))
-        return qms(n_components=matrix.shape[1])
-
-    chosen = fit_chosen(TableClassifier(drop=["note"]), table(), "kind", choose)
-    ((matrix, labels),) = asked
-    np.testing.assert_array_equal(matrix, chosen.transform(table()))
-    np.testing.assert_array_equal(labels, table()["kind"].to_numpy())
-    given = TableClassifier(qms(n_components=matrix.shape[1]), drop=["note"]).fit(table(), "kind")
-    assert chosen.estimator.n_components == matrix.shape[1]
-    np.testing.assert_array_equal(chosen.predict_proba(table()), given.predict_proba(table()))
-
-
 def test_columns_are_encoded_once_in_a_fit(monkeypatch):
     counts = dict.fromkeys((column.name for column in model("table").columns_), 0)
     for kind in (Category, Date, Number, Text):
@@ -202,7 +185,7 @@ def test_columns_are_encoded_once_in_a_fit(monkeypatch):
             return columns(self, cells)
 
         monkeypatch.setattr(kind, "columns", counted)
-    fit_chosen(TableClassifier(), table(), "kind", lambda matrix, labels, groups: qms())
+    TableClassifier(qms()).fit(table(), "kind")
     assert counts == {name: int(name not in ("id", "always")) for name in counts}
 
 

@@ -13,10 +13,9 @@ from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageC
 from multiform.cli._files import check_output, write_model
 from multiform.cli._shared import Console, columns_table, command, names, one_line, seed_and_jobs, share, table_files
 from multiform.files import describe
-from multiform.tables import TableClassifier, TableError, fit_chosen, located, read, sources
+from multiform.tables import TableClassifier, TableError, located, read, sources
 
 MODELS = ("loyalty", "triage", "cv", "qms")
-CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # rows and cells; with more, the default is as good and the choice slow
 MOST_SHOWN = 60  # columns in the table for people
 
 
@@ -130,31 +129,23 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
     shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
     weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
     found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
-    ensemble = QMSClassifierCV(**shared, **weight, **found)
     if model_name == "cv":
         if options["solver"] not in (None, "adam"):
             raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
-        noise = {} if options["noise"] is None else {"noise": (options["noise"],)}
-        return table.set_params(estimator=ensemble.set_params(**noise)).fit(frame, target, options["group"])
+        if options["noise"] is not None:
+            found["noise"] = (options["noise"],)
+        ensemble = QMSClassifierCV(**shared, **weight, **found)
+        return table.set_params(estimator=ensemble).fit(frame, target, options["group"])
     if options["solver"] is not None:
         found["solver"] = options["solver"]
-
-    def chosen(matrix: Any, labels: Any, groups: Any) -> Any:
-        if options["noise"] is not None:
-            found["noise"] = options["noise"]
-        elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
-            ensemble.set_params(encodings=("plain",)).fit(matrix, labels, groups=groups)
-            found["noise"] = float(ensemble.best_noise_)
-        qms = QMSClassifier(**shared, **weight, **found)
-        if model_name == "qms":
-            return qms
-        loyalty = LoyaltyClassifier(qms, random_state=options["random_state"])
-        if model_name == "loyalty":
-            return loyalty
+    noise_level = "auto" if options["noise"] is None else options["noise"]
+    model: Any = QMSClassifier(noise=noise_level, **shared, **weight, **found)
+    if model_name != "qms":
+        model = LoyaltyClassifier(model, random_state=options["random_state"])
+    if model_name == "triage":
         promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
-        return TriageClassifier(loyalty, random_state=options["random_state"], **promise)
-
-    return fit_chosen(table, frame, target, chosen, options["group"])
+        model = TriageClassifier(model, random_state=options["random_state"], **promise)
+    return table.set_params(estimator=model).fit(frame, target, options["group"])
 
 
 def _say_notes(console: Console, model: Any) -> None:

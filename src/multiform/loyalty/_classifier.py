@@ -11,7 +11,6 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone, is_classifier
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
@@ -48,16 +47,6 @@ class Assessment(NamedTuple):
     label: Array
     loyalty: Array
     score: Doubles
-
-
-def _nominal_has(method: str) -> Any:
-    """The method exists where the nominal classifier has it; QMS has all of them."""
-
-    def check(self: LoyaltyClassifier) -> bool:
-        nominal = getattr(self, "estimator_", self.estimator)
-        return nominal is None or hasattr(nominal, method)
-
-    return available_if(check)
 
 
 class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -330,11 +319,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Logarithm of `predict_proba`."""
         return np.asarray(np.log(self.predict_proba(X)))
 
-    @_nominal_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
-        """The nominal classifier's decision values: ``-log f`` of QMS."""
-        check_is_fitted(self, "classes_")
-        return np.asarray(self.estimator_.decision_function(X))
+        """Logarithm of `predict_proba`: shape (n, m); with two classes its difference (n,), positive for the second."""
+        scores = self.predict_log_proba(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _verdict(self, X: Any) -> Verdict:
         check_is_fitted(self, "classes_")
@@ -386,7 +374,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
             tables[name] = LoyaltyTable(alterations.levels, **state[name])
         chances = Chances(n_levels, m)
-        chances._set_state(state["score"])
+        chances._set_state({"temperature": getattr(nominal, "temperature_", 1.0)} | state["score"])  # 0.1.0 had none
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
         self.__dict__.update(kept | tables)
         self._committee, self._chances = Committee(classes, alterations, nominal, altered), chances

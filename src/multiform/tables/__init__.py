@@ -19,7 +19,7 @@ from multiform.columns import (
     UnfamiliarWarning,
     decide,
 )
-from multiform.tables._classifier import TableClassifier, answers_of, fit_chosen
+from multiform.tables._classifier import TableClassifier, answers_of
 from multiform.tables._familiarity import Familiarity
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._overlap import Overlap
@@ -46,7 +46,6 @@ __all__ = [
     "answers_of",
     "batches",
     "decide",
-    "fit_chosen",
     "labels_of",
     "learn_labels",
     "located",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -40,7 +40,6 @@ from multiform.tables._overlap import Overlap, RowSketch, row_keys
 ASKED = ("drop", "numbers", "categories", "dates", "texts", "identifiers")  # parameters that say what a column is
 FITTED = ("columns_", "target_", "estimator_", "training_")  # what a model file holds
 FOLLOWING = ("seen_", "classes_", "n_features_in_", "feature_names_in_")  # and what follows from it
-Choice = Callable[[Doubles, Array, Indices | None], Any]  # an estimator for numbers, labels and groups
 
 
 def _asked(method: str, what: str) -> Any:
@@ -169,9 +168,6 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Which rows belong together, as those of one patient do: the name of a column of X, which is no feature then,
             or a label for each row. Whole groups are held out for estimates. The estimator's `fit` must take them.
         """
-        return self._fit(X, y, groups)
-
-    def _fit(self, X: Any, y: Any, groups: Any = None, choose: Choice | None = None) -> TableClassifier:
         pl, features, target = polars(), as_frame(X), None
         if isinstance(y, str):
             target = y
@@ -199,8 +195,6 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         n_groups = None if codes is None else len(np.unique(codes))
         matrix, seen = learn(columns, features, n_groups)
-        if choose is not None:
-            self.estimator = choose(matrix, labels, codes)
         estimator = self._inner()
         if codes is None:
             estimator.fit(matrix, labels)
@@ -212,7 +206,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "does not take them; give another estimator, as LoyaltyClassifier, or no groups."
             )
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
-        identifiers = [as_text(features[one.name]).drop_nulls() for one in columns if one.role == "identifier"]
+        identifiers = [one.typed(features[one.name]).drop_nulls() for one in columns if one.role == "identifier"]
         training = {
             "rows": len(labels),
             "rows_without_label": int((~present).sum()),
@@ -424,14 +418,6 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(known, "what was seen is not of the columns that are used")
         rows = RowSketch.from_plain(state["training_rows"]) if "training_rows" in state else None
         self._set_fitted(columns, seen, target, estimator, state["training_"], state["whole_labels"], rows)
-
-
-def fit_chosen(model: TableClassifier, X: Any, y: Any, choose: Choice, groups: Any = None) -> TableClassifier:
-    """Fit a table classifier whose estimator depends on the data: the one that `choose` returns for the table's
-    numbers, labels and groups. The table is encoded once; the estimator becomes the model's parameter.
-    """
-    model._validate_params()
-    return model._fit(X, y, groups, choose)
 
 
 def answers_of(estimator: Any, matrix: Array, *, chances: bool = False, unknown: Unknown | None = None) -> Any:

@@ -191,17 +191,17 @@ def test_a_diagnosis_at_the_terminal(clinic):
     """Prompts, a mistake, one step back, and the end that the plan decides."""
     child = terminal("diagnose", clinic / "plan.mfm")
     child.expect("next: question for 1.00")
-    child.expect("question: ")
+    child.expect(r"question \(-[0-9.]+ to [0-9.]+\): ")
     child.sendline("a lot")
     child.expect("question is a number; got 'a lot'")
-    child.expect("question: ")
+    child.expect(r"question \(-[0-9.]+ to [0-9.]+\): ")
     child.sendline("0.45")  # undecided
     child.expect("spent 1.00")
     child.expect("next: ")
     child.expect(": ")
     child.sendline("undo")
     child.expect("spent 0.00")
-    child.expect("question: ")
+    child.expect(r"question \(-[0-9.]+ to [0-9.]+\): ")
     child.sendline("3.0")  # clear
     child.expect("diagnosis: yes")
     child.expect(pexpect.EOF)

@@ -128,8 +128,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     full_accuracy_ : float
         Cross-fitted accuracy with all evidence.
     plan_accuracy_ : float
-        Cross-fitted accuracy under the plan; noise and stopping level are chosen again without those who are judged, so
-        that it is not flattered by either choice.
+        Accuracy under the plan: `full_accuracy_` less the chance that is forgone, cross-fitted; noise and stopping
+        level are chosen again without those who are judged, so that neither choice flatters it.
     level_ : float
         The stopping level; 0 where none keeps theta, so that the plan buys everything.
     expected_cost_ : float
@@ -364,7 +364,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             # The accuracy of the plan is full_accuracy - loss.
             most_loss = planning.full_accuracy - theta + self.tolerance
             frontier, point = planning.choose_level(most_loss)
-            accuracy = planning.accuracy_at_chosen_levels(frontier, most_loss)
+            accuracy = planning.full_accuracy - planning.loss_at_chosen_levels(frontier, most_loss)
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
                 warnings.warn(

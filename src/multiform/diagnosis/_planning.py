@@ -65,7 +65,8 @@ class FrontierPoint:
     loss, loss_error : float
         Mean chance forgone against full evidence, and its standard error.
     accuracy : float
-        Of the answers, counted.
+        That of full evidence, cross-fitted, less the loss. It is not counted: who stops has been decided by models that
+        agree with those at hand, so that among few patients a count flatters the plan by a point or two.
     order : tuple of str
         The order at this level, made from all patients.
     """
@@ -113,8 +114,8 @@ class Planning:
         self.thorough, self.only_known, self.groups = thorough, only_known, groups
         self.flattery = flattery
         self.n, self.n_classes = judge.full.shape
-        # At each level (of an order): the bills of the training patients, their answers and what they forgo.
-        self._outcomes: dict[Any, tuple[Doubles, Array, Doubles]] = {}
+        # At each level (of an order): the bills of the training patients, and what they forgo.
+        self._outcomes: dict[Any, tuple[Doubles, Doubles]] = {}
 
     def changed(self, **changes: Any) -> Planning:
         """The same with other arguments in some places."""
@@ -128,10 +129,8 @@ class Planning:
     @cached_property
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
-        return self._accuracy(self.judge.unseen_answer(self.tariff.everything))
-
-    def _accuracy(self, answer: Array) -> float:
-        return float((answer == self.judge.models.target).mean()) - self.flattery
+        right = self.judge.unseen_answer(self.tariff.everything) == self.judge.models.target
+        return float(right.mean()) - self.flattery
 
     @property
     def ladder(self) -> tuple[float, ...]:
@@ -166,7 +165,7 @@ class Planning:
             own = np.flatnonzero(fold == one)
             _, cost[own], answer[own], _ = follow(plan, self.tariff, self.judge.without(one).unseen, level, own)
         forgone = self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
-        self._outcomes[level, order] = cost, answer, forgone
+        self._outcomes[level, order] = cost, forgone
         panel = self.tariff.panel_cost
         return FrontierPoint(
             level,
@@ -174,29 +173,29 @@ class Planning:
             float(cost.mean() / panel) if panel else 0.0,
             float(forgone.mean()),
             standard_error(forgone, self.groups),
-            self._accuracy(answer),
+            self.full_accuracy - float(forgone.mean()),
             tuple(self.tariff.tests[t] for t in whole.order),
         )
 
-    def accuracy_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float) -> float:
-        """Of the plan: the patients of each fold are answered at the level that the others choose.
+    def loss_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float) -> float:
+        """Of the plan: the patients of each fold forgo what they do at the level that the others choose.
 
         The level that all choose together is partly the one at which they happened to be lucky.
         """
-        fold, answers = self.judge.models.fold, self.judge.unseen_answer(self.tariff.everything).copy()
+        fold, lost = self.judge.models.fold, np.zeros(self.n)  # nothing is lost where nobody stops
         outcomes = [self._outcomes[point.level, None] for point in frontier]
         for one in range(self.judge.models.n_folds):
             others = fold != one
             groups = None if self.groups is None else self.groups[others]
             allowed = [
-                (cost[others].mean(), answer)
-                for cost, answer, forgone in outcomes
+                (cost[others].mean(), forgone)
+                for cost, forgone in outcomes
                 if forgone[others].mean() + standard_error(forgone[others], groups) <= most_loss
             ]
             if allowed:
-                _, answer = min(allowed, key=lambda found: found[0])
-                answers[~others] = answer[~others]
-        return self._accuracy(answers)
+                _, forgone = min(allowed, key=lambda found: found[0])
+                lost[~others] = forgone[~others]
+        return float(lost.mean())
 
     def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""

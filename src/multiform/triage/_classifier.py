@@ -593,6 +593,10 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         if isinstance(self.cv, Integral):
             random = np.random.default_rng(rng.randint(2**31))
             folds = splits_of(drawn_folds(np.unique(y, return_inverse=True)[1].ravel(), int(self.cv), random, codes))
+            if len(folds) < 2:
+                raise ValueError(
+                    f"cv={self.cv} of TriageClassifier needs samples for at least 2 folds; got n_samples={len(y)}."
+                )
         else:
             given = params["splitter"] if codes is None else {"groups": codes} | params["splitter"]
             folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **given))

@@ -395,8 +395,8 @@ def triaged(graph: Graph, model: TriageClassifier, X: Any) -> tuple[Answer, str,
         )
     if model.by is not None:
         raise ValueError(
-            f"to_onnx cannot export by={model.by!r} of TriageClassifier, whose thresholds depend on more than the answer; "
-            "export its estimator_, and compare the trust with thresholds_ yourself."
+            f"to_onnx cannot export by={model.by!r} of TriageClassifier, whose thresholds depend on more than the "
+            "answer; export its estimator_, and compare the trust with thresholds_ yourself."
         )
     own, trust = _trusted(graph, model, X)
     thresholds = model.thresholds_.copy()

@@ -19,6 +19,7 @@ from benchmarks.options import benchmark_parser, names
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 
 FRESH = 4_000  # samples
+FEWEST_GROUPS = 40  # with fewer, stratified folds of whole groups hide how much groups differ by chance
 FEWEST_STRONG = 20  # of a table that the strong type's estimate is taken from
 
 
@@ -37,7 +38,7 @@ Source = Callable[[np.random.Generator, int], Samples]  # draws n samples
 
 
 def continuous(random: np.random.Generator, shares: np.ndarray | None = None) -> Source:
-    """Normal clouds, each class with a covariance of its own."""
+    """Normal clouds, each class with a covariance of its own; the shares of the classes are equal unless given."""
     p = int(random.integers(2, 11))
     m = int(random.integers(2, 5)) if shares is None else len(shares)
     centres = random.normal(size=(m, p)) * random.uniform(0.3, 1.5) / np.sqrt(p) * 2
@@ -80,7 +81,7 @@ def copied_rows(random: np.random.Generator) -> Source:
     source, times = continuous(random), int(random.integers(2, 5))
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        distinct = source(random, max(2, n // times))
+        distinct = source(random, max(FEWEST_GROUPS, n // times))
         order = random.permutation(np.repeat(np.arange(len(distinct.y)), times))
         return Samples(distinct.X[order], distinct.y[order], order)
 
@@ -90,10 +91,11 @@ def copied_rows(random: np.random.Generator) -> Source:
 def grouped(random: np.random.Generator) -> Source:
     """Groups with an effect: their members are alike, and mostly of one class."""
     source, alike = continuous(random), random.uniform(0.3, 0.9)
-    size, loyal = int(random.integers(2, 9)), random.uniform(0.5, 1.0)
+    size, loyal = int(random.integers(2, 6)), random.uniform(0.5, 1.0)
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        n_groups = max(4, n // size)
+        n_groups = max(FEWEST_GROUPS, n // size)
+        n = n_groups * size
         groups = random.integers(n_groups, size=n)
         common, own = source(random, n_groups), source(random, n)
         y = np.where(random.random(n) < loyal, common.y[groups], own.y)
@@ -103,8 +105,17 @@ def grouped(random: np.random.Generator) -> Source:
 
 
 def imbalanced(random: np.random.Generator) -> Source:
-    """One sample of the second class for 50 of the first."""
-    return continuous(random, np.array([50, 1]) / 51)
+    """One sample of the second class for 50 of the first, in every table alike, and never fewer than two."""
+    source = continuous(random, np.array([0.5, 0.5]))
+
+    def draw(random: np.random.Generator, n: int) -> Samples:
+        n = max(n, 102)
+        many = source(random, 4 * n)
+        rare = np.flatnonzero(many.y == 1)[: round(n / 51)]
+        rows = random.permutation(np.concatenate([rare, np.flatnonzero(many.y == 0)[: n - len(rare)]]))
+        return Samples(many.X[rows], many.y[rows])
+
+    return draw
 
 
 KINDS: dict[str, Callable[[np.random.Generator], Source]] = {
@@ -175,7 +186,7 @@ def one_table(kind: str, number: int, seed: int, wanted: list[str], most: int) -
     """All estimators on one table: a row each."""
     random = np.random.default_rng([seed, list(KINDS).index(kind), number])
     source = KINDS[kind](random)
-    n = int(round(np.exp(random.uniform(np.log(60), np.log(most)))))
+    n = round(float(np.exp(random.uniform(np.log(60), np.log(most)))))
     samples = source(random, n)
     while min(np.bincount(samples.y)) < 2 or len(np.bincount(samples.y)) < 2:
         samples = source(random, n)

@@ -105,8 +105,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         this share of it. Adam follows its schedule to the end.
     calibrate : bool, default=True
         Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where there
-        are any, 2,000 held-out samples when there are at least 20,000, else the left-out part of one model (four below
-        400 samples) trained beside this one. False leaves the temperature at 1.
+        are any, 2,000 held-out samples when there are at least 20,000, else the eighth that a model trained beside this
+        one has left out (two such models below 2,000 samples, eight below 400). False leaves the temperature at 1.
     warm_start : bool, default=False
         Start from the separators of the last fit.
     n_jobs : int or None, default=None

@@ -26,10 +26,11 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
         """Without callbacks in scikit-learn there is nothing to support."""
 
 
-# From so many samples on, a held-out part is enough to calibrate; below it, a model or four that left a part out.
+# From so many samples on, a held-out part is enough to calibrate; below it, models that have left an eighth out: one,
+# two below 2,000 samples, eight below 400.
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
-FOUR_MODELS_BELOW = 400
+EIGHTS = {400: 8, 2_000: 2}
 
 
 def drawn_seed(random_state: Any) -> int:
@@ -64,8 +65,9 @@ def training_masks(target: Array, seed: int, groups: Array | None) -> list[Bools
     random = np.random.default_rng(seed)
     if n >= HELD_OUT_FROM:
         return [all_but(n, held_out_part(target, HELD_OUT, random, groups))]
-    folds = drawn_folds(target, 4, random, groups)
-    masks = [folds != fold for fold in range(4 if n < FOUR_MODELS_BELOW else 1)]
+    folds = drawn_folds(target, 8, random, groups)
+    n_models = next((number for most, number in EIGHTS.items() if n < most), 1)
+    masks = [folds != fold for fold in range(n_models)]
     return [None, *(mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all())]
 
 

@@ -114,9 +114,7 @@ def check_training_data(
 
 def used_samples(sample_weight: Any) -> Bools | None:
     """Which samples have a weight that is not 0; None where all have."""
-    if sample_weight is None or np.ndim(sample_weight) == 0:
-        return None
-    used = np.asarray(as_host(sample_weight)) > 0
+    used = np.asarray(as_host(1 if sample_weight is None else sample_weight)) > 0
     return None if used.all() else used
 
 

@@ -7,6 +7,8 @@ from multiform import QMSClassifierCV
 from .test_sklearn_checks import STOCHASTIC
 
 
-@parametrize_with_checks([QMSClassifierCV(noise=(0.3, 1.0), cv=3)], expected_failed_checks=lambda _: STOCHASTIC)
+@parametrize_with_checks(
+    [QMSClassifierCV(), QMSClassifierCV(noise=(0.3, 1.0), cv=3)], expected_failed_checks=lambda _: STOCHASTIC
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

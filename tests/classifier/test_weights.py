@@ -34,7 +34,6 @@ def test_weights_are_repetitions_exactly_for_cpm(weighted, solver, class_weight,
     repeated = QMSClassifier(**settings).fit(_of_kind(np.repeat(X, weight, axis=0), kind), np.repeat(y, weight))
     np.testing.assert_allclose(by_weight.components_, repeated.components_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(by_weight.offsets_, repeated.offsets_, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(by_weight.temperature_, repeated.temperature_, rtol=1e-6)
 
 
 def _of_kind(X, kind):

@@ -105,7 +105,8 @@ def test_altered_models_are_weighted_fits(four_classes):
         alone = LogisticRegression(C=0.5).fit(X, y, sample_weight=np.where(y == name, weight, 1))
         np.testing.assert_allclose(model.altered_estimators_[member].coef_, alone.coef_, rtol=1e-6)
         assert model.class_factors_[member].tolist() == [weight if c == name else 1 for c in model.classes_]
-    np.testing.assert_allclose(model.predict_proba(X_new), LogisticRegression(C=0.5).fit(X, y).predict_proba(X_new))
+    nominal = LogisticRegression(C=0.5).fit(X, y)
+    np.testing.assert_allclose(model.estimator_.predict_proba(X_new), nominal.predict_proba(X_new))
 
 
 @pytest.mark.parametrize(
@@ -206,12 +207,12 @@ def test_a_held_out_part_is_enough(four_classes):
     assert model.training_table_.count.sum() == 400
 
 
-def test_equal_rows_are_never_parted():
+def test_copies_that_are_a_group_are_never_parted():
     """Copies in another fold would make the estimate a memory test: with noise labels it must stay near a half."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
     model = LoyaltyClassifier(RandomForestClassifier(20, random_state=0), random_state=0)
-    model.fit(np.repeat(X, 4, axis=0), np.repeat(y, 4))
+    model.fit(np.repeat(X, 4, axis=0), np.repeat(y, 4), groups=np.repeat(np.arange(100), 4))
     assert model.training_table_.overall_accuracy > 0.95
     assert model.loyalty_table_.overall_accuracy < 0.7
 
@@ -309,16 +310,34 @@ def test_sparse(four_classes):
         assert (sparse.predict_loyalty(scipy.sparse.csr_matrix(X_new.astype(np.float32))) == dense).mean() > 0.97
 
 
-def test_methods_are_those_of_the_nominal(four_classes):
+@pytest.mark.parametrize("estimator", [None, LinearSVC(), RandomForestClassifier(20, random_state=0)])
+@pytest.mark.parametrize("two", [False, True])
+def test_the_chance_of_the_answer_is_one_number(four_classes, estimator, two):
     X, y, X_new, _ = four_classes
-    model = LoyaltyClassifier(LinearSVC(), cv=2)
-    assert not hasattr(model, "predict_proba")
-    assert hasattr(model, "decision_function")
-    model.fit(X, y)
-    np.testing.assert_array_equal(model.decision_function(X_new), model.estimator_.decision_function(X_new))
-    assert not hasattr(LoyaltyClassifier(RandomForestClassifier()), "decision_function")
-    qms = LoyaltyClassifier(cv=2, random_state=0).fit(X, y)
-    np.testing.assert_allclose(qms.predict_log_proba(X_new), np.log(qms.predict_proba(X_new)), rtol=1e-6)
+    y = np.where(np.isin(y, ["ant", "bee"]), "ant", "dog") if two else y
+    model = LoyaltyClassifier(estimator, cv=2, random_state=0).fit(X[:200], y[:200])
+    label, _, score = model.assess(X_new)
+    chances = model.predict_proba(X_new)
+    np.testing.assert_array_equal(label, model.predict(X_new))
+    np.testing.assert_array_equal(label, model.classes_[chances.argmax(axis=1)])
+    np.testing.assert_array_equal(score, chances.max(axis=1))
+    np.testing.assert_array_equal(score, model.loyalty_score(X_new))
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.predict_log_proba(X_new), np.log(chances))
+    scores = model.decision_function(X_new)
+    best = (scores > 0).astype(int) if two else scores.argmax(axis=1)
+    np.testing.assert_array_equal(model.classes_[best], label)
+    if two:
+        assert score.min() >= 0.5
+
+
+def test_no_type_of_two_classes_is_worth_less_than_a_coin():
+    """Labels of noise: counts below a half happen, and are no estimate of what a likelier answer is worth."""
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        X, y = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
+        table = LoyaltyClassifier(LogisticRegression(), random_state=seed).fit(X, y).loyalty_table_
+        assert (table.accuracy[table.count > 0] >= 0.5).all()
 
 
 def test_a_class_that_a_fold_never_saw(four_classes):

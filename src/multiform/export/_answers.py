@@ -20,7 +20,7 @@ from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.columns import Encodings
-from multiform.loyalty import LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
+from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
 from multiform.triage import TriageClassifier
 
@@ -158,7 +158,7 @@ def answer(graph: Graph, model: Any, X: Any) -> Answer:
     if isinstance(model, QMSClassifierCV):
         return _chances(graph, _ensemble_scores(graph, model, X), model.temperature_)
     if isinstance(model, LoyaltyClassifier):
-        return answer(graph, model.estimator_, X)
+        return judged(graph, model, X)[0]
     if isinstance(model, TriageClassifier):
         return triaged(graph, model, X)[0]
     return _foreign(graph, model, X)
@@ -317,18 +317,18 @@ def _transformed(transformer: SplineTransformer, points: Array) -> Array:
 def judged(graph: Graph, model: LoyaltyClassifier, X: Any) -> tuple[Answer, str, str]:
     """The answer, its loyalty level (n,) and the chance that it is right (n,), from every model."""
     members = [_member(graph, member, X) for member in (model.estimator_, *model.altered_estimators_)]
-    nominal = answer(graph, model.estimator_, X)
+    nominal, nominal_scores = members[0]
     m = len(model.classes_)
     predicted = graph.beside(*(graph.upright(index) for index, _ in members))
     n_models = graph.constant(float(len(members)))
     mean = graph.node("Div", graph.node("Sum", *(scores for _, scores in members)), n_models)
     level = _level(graph, model, predicted)
     # The share of all models that predict the nominal's class.
-    same = graph.cast(graph.node("Equal", predicted, graph.upright(nominal[0])), np.float64)
+    same = graph.cast(graph.node("Equal", predicted, graph.upright(nominal)), np.float64)
     agreement = graph.node("Div", graph.total(same, 1, keepdims=True), n_models)
 
-    # What the logistic regression of "the answer is right" reads; see `ChanceOfBeingRight`.
-    own_class = graph.one_hot(nominal[0], m)
+    # What the logistic regression of "the answer is right" reads; see `Chances`.
+    own_class = graph.one_hot(nominal, m)
     indicator = graph.cast(own_class, np.float64)
     own = graph.total(graph.node("Mul", mean, indicator), 1, keepdims=True)
     gaps = graph.node("Sub", own, mean)
@@ -340,7 +340,18 @@ def judged(graph: Graph, model: LoyaltyClassifier, X: Any) -> tuple[Answer, str,
     score = model._get_state()["score"]  # the plain values that a model file has, too
     slopes = score["coefficients"] / score["scale"]
     offset = score["intercept"] - slopes @ score["mean"]
-    return nominal, level, graph.flat(graph.node("Sigmoid", graph.linear(inputs, slopes[:, None], offset)))
+    right = graph.node("Sigmoid", graph.linear(inputs, slopes[:, None], offset))
+
+    # The other classes share the rest; the answer's chance is the largest.
+    sharpened = graph.node("Div", nominal_scores, graph.constant(np.float64(score["temperature"])))
+    rivals = graph.node("Where", own_class, graph.constant(np.float64(-np.inf)), sharpened)
+    shares = graph.node("Softmax", rivals, axis=1)
+    most = graph.extreme(shares, 1, largest=True)
+    one = graph.constant(np.float64(1))
+    least = graph.node("Div", most, graph.node("Add", one, most))
+    right = graph.node("Max", right, graph.node("Mul", graph.constant(np.float64(LEAD)), least))
+    rest = graph.node("Mul", graph.node("Sub", one, right), shares)
+    return (nominal, graph.node("Where", own_class, right, rest)), level, graph.flat(right)
 
 
 def _member(graph: Graph, model: Any, X: Any) -> tuple[str, str]:

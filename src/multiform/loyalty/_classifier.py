@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,7 +11,6 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone, is_classifier
 from sklearn.utils import _safe_indexing, get_tags, indexable
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fitted
 
@@ -49,16 +49,6 @@ class Assessment(NamedTuple):
     score: Doubles
 
 
-def _nominal_has(method: str) -> Any:
-    """The method exists where the nominal classifier has it; QMS has all of them."""
-
-    def check(self: LoyaltyClassifier) -> bool:
-        nominal = getattr(self, "estimator_", self.estimator)
-        return nominal is None or hasattr(nominal, method)
-
-    return available_if(check)
-
-
 class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Says of every answer how far it can be trusted: strong, normal or weak, and as a chance.
 
@@ -89,7 +79,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     cv : int, "auto", splitter or iterable, default="auto"
         Folds of the estimates. A number means folds drawn at random within the classes; with `groups`, of whole groups.
         "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, 3 from
-        20,000 samples on, else 5. The time of `fit` grows with it: k folds cost about k - 1 times the models themselves.
+        20,000 samples on, else 5. The time of `fit` grows with it: k folds cost about k - 1 times the models
+        themselves.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
         them from 5,000 samples on.
@@ -273,7 +264,11 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         self.__dict__.update({name: getattr(nominal, name) for name in FEATURES if hasattr(nominal, name)})
         self.classes_, self.levels_ = whole.classes, levels
-        self.loyalty_table_ = _table(levels, true, unseen, weight)
+        table = _table(levels, true, unseen, weight)
+        if len(whole.classes) == 2 and (2 * table.correct < table.count).any():
+            # Of two answers the likelier one is given, so that fewer right ones than half are bad luck.
+            table = replace(table, correct=np.maximum(table.correct, table.count / 2))
+        self.loyalty_table_ = table
         self.estimator_, self.altered_estimators_ = nominal, whole.altered
         self.class_factors_ = whole.alterations.factors
         self._committee, self._chances = whole, chances
@@ -324,11 +319,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Logarithm of `predict_proba`."""
         return np.asarray(np.log(self.predict_proba(X)))
 
-    @_nominal_has("decision_function")  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Array:
-        """The nominal classifier's decision values: ``-log f`` of QMS."""
-        check_is_fitted(self, "classes_")
-        return np.asarray(self.estimator_.decision_function(X))
+        """Logarithm of `predict_proba`: shape (n, m); with two classes its difference (n,), positive for the second."""
+        scores = self.predict_log_proba(X)
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _verdict(self, X: Any) -> Verdict:
         check_is_fitted(self, "classes_")

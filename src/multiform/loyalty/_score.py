@@ -14,7 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
+from scipy.optimize import brentq
+from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,6 +26,7 @@ from multiform.prediction import fit_temperature
 from multiform.state import require, require_array, require_names, require_positive
 
 MOST_GAPS = 9
+MOST_SHIFT = 5.0  # of the logarithm of the odds
 LEAD = 1 + 1e-9  # the answer's chance is above the next one's, if only by so much
 
 
@@ -49,27 +51,38 @@ class Chances:
         """
         n, right = len(true), verdict.nominal == true
         self.temperature = fit_temperature(verdict.nominal_scores, true, weight)
-        share = np.ones(n) if weight is None else weight * (n / weight.sum())
+        share = np.ones(n) if weight is None else weight
         n_right, n_wrong = share[right].sum(), share[~right].sum()
         chance = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
         inputs = np.tile(self._inputs(verdict), (2, 1))
         outcome = np.repeat([1, 0], n)
-        self._model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000))
+        self._model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000, tol=1e-9))
         weights = np.concatenate([share * chance, share * (1 - chance)])
-        self._model.fit(inputs, outcome, logisticregression__sample_weight=weights)
+        told = {f"{step}__sample_weight": weights for step in self._model.named_steps}
+        self._model.fit(inputs, outcome, **told)
+        # An answer's chance has a least value, so the mean is brought back to the share of right answers.
+        logits, least = self._model.decision_function(inputs[:n]), LEAD * _least(self._shares_of_others(verdict))
+
+        def too_high(shift: float) -> float:
+            return float(share @ (np.maximum(expit(logits + shift), least) - chance))
+
+        if too_high(-MOST_SHIFT) < 0 < too_high(MOST_SHIFT):
+            self._model[-1].intercept_ += brentq(too_high, -MOST_SHIFT, MOST_SHIFT)
         return self
 
     def __call__(self, verdict: Verdict) -> Doubles:
         """The chances of the classes: shape (n, m)."""
-        samples = np.arange(len(verdict.nominal))
-        others = verdict.nominal_scores / self.temperature
-        others[samples, verdict.nominal] = -np.inf
-        shares = softmax(others, axis=1)
-        most = shares.max(axis=1)
-        right = np.maximum(self._model.predict_proba(self._inputs(verdict))[:, 1], LEAD * most / (1 + most))
+        shares = self._shares_of_others(verdict)
+        right = np.maximum(self._model.predict_proba(self._inputs(verdict))[:, 1], LEAD * _least(shares))
         chances = (1 - right)[:, None] * shares
-        chances[samples, verdict.nominal] = right
+        chances[np.arange(len(right)), verdict.nominal] = right
         return np.asarray(chances)
+
+    def _shares_of_others(self, verdict: Verdict) -> Doubles:
+        """How the nominal classifier would share out a chance among the classes that are not its answer."""
+        scores = verdict.nominal_scores / self.temperature
+        scores[np.arange(len(scores)), verdict.nominal] = -np.inf
+        return np.asarray(softmax(scores, axis=1))
 
     def of_answer(self, verdict: Verdict) -> Doubles:
         """The chance of the nominal classifier's answer, the largest of each sample: shape (n,)."""
@@ -115,3 +128,9 @@ class Chances:
             coef_=coefficients, intercept_=state["intercept"], classes_=np.array([0, 1]), n_features_in_=width
         )
         self._model = make_pipeline(scaler, logistic)
+
+
+def _least(shares: Doubles) -> Doubles:
+    """The least chance of the answers, r / (1 + r)."""
+    most = shares.max(axis=1)
+    return np.asarray(most / (1 + most))

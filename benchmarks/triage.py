@@ -13,7 +13,7 @@ Holm's procedure, and by a fixed sequence.
 
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class Recorded(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def problems(
-    uci: Path | None, fashion: Path | None, with_fashion: bool, seed: int
+    uci: Path | None, fashion: Path | None, with_fashion: bool, seed: int, sets: Sequence[str] = UCI_SETS
 ) -> Iterator[tuple[str, Array, Array, int]]:
     """Name, samples, labels, and how many rows train; the rest is the pool."""
     X, y = make_classification(
@@ -102,7 +102,7 @@ def problems(
 
         X_train, y_train, X_test, y_test = load(fashion, quick=False)
         yield "fashion", np.concatenate([X_train, X_test]), np.concatenate([y_train, y_test]), 20_000
-    for name in UCI_SETS if uci is not None else ():
+    for name in sets if uci is not None else ():
         with np.load(Path(str(uci)) / f"{name}.npz") as data:
             yield name, data["X"].astype(np.float64), data["y"], len(data["y"]) // 2
 
@@ -211,6 +211,7 @@ def main(argv: list[str]) -> int:
     """Print and write the tables of broken promises and of coverage."""
     parser = benchmark_parser("triage", __doc__)
     parser.add_argument("--uci", type=Path, help="folder of the small sets (.npz with X and y)")
+    parser.add_argument("--sets", type=names, default=UCI_SETS, help="which of these, comma-separated")
     parser.add_argument("--data", type=Path, help="folder of Fashion-MNIST's IDX files")
     parser.add_argument("--no-fashion", action="store_true", help="leave Fashion-MNIST out")
     parser.add_argument("--no-mapie", action="store_true", help="leave MAPIE out, which takes most of the time")
@@ -236,7 +237,7 @@ def main(argv: list[str]) -> int:
         "nothing: share of the calibrations in which ours accepts nothing",
     ]
     targets = [float(target) for target in options.target]
-    for name, X, y, n_train in problems(options.uci, options.data, not options.no_fashion, options.seed):
+    for name, X, y, n_train in problems(options.uci, options.data, not options.no_fashion, options.seed, options.sets):
         for model in models_named(MODELS, options.only):
             pool = judged_pool(X, y, n_train, model, options.n_jobs, options.seed)
             for target in targets:

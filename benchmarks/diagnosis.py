@@ -42,7 +42,7 @@ class Problem:
     X: Array
     y: Array
     costs: dict[str, float]
-    groups: dict[str, dict[str, float]]
+    discounts: dict[str, dict[str, float]]
     unverified: int  # prices
 
 
@@ -50,7 +50,7 @@ def problems(folder: Path | None, wanted: list[str]) -> Iterator[Problem]:
     """The sets that are wanted and at hand."""
     heart = load_heart_disease()
     if "heart" in wanted:
-        yield Problem("heart", heart.data, heart.target, heart.costs, heart.groups, 0)
+        yield Problem("heart", heart.data, heart.target, heart.costs, heart.discounts, 0)
     if folder is None:
         return
     if "pima" in wanted:
@@ -60,25 +60,25 @@ def problems(folder: Path | None, wanted: list[str]) -> Iterator[Problem]:
         X, y = load_hepatitis(return_X_y=True)
         yield Problem("hepatitis", X, y, *prices(folder, "hepatitis"))
     if "thyroid" in wanted:
-        costs, groups, unverified = prices(folder, "thyroid")
+        costs, discounts, unverified = prices(folder, "thyroid")
         X, y = load_thyroid(return_X_y=True)
-        yield Problem("thyroid", X[:, : len(costs)], y, costs, groups, unverified)  # FTI has no price
+        yield Problem("thyroid", X[:, : len(costs)], y, costs, discounts, unverified)  # FTI has no price
 
 
 def prices(folder: Path, name: str) -> tuple[dict[str, float], dict[str, dict[str, float]], int]:
-    """Full prices, the groups' prices, and how many of them nobody has verified."""
+    """Full prices, the discounts, and how many of them nobody has verified."""
     costs: dict[str, float] = {}
-    groups: dict[str, dict[str, float]] = {}
+    discounts: dict[str, dict[str, float]] = {}
     unverified = 0
     with open(folder / "costs" / "turney_costs.csv", newline="", encoding="utf-8") as stream:
         for row in csv.reader(line for line in stream if not line.startswith("#")):
-            of, test, full, less, group, _, status = row
+            of, test, full, less, discount, _, status = row
             if of == name:
                 costs[test] = float(full)
                 unverified += status == "memory"
-                if group:
-                    groups.setdefault(group, {})[test] = float(less)
-    return costs, groups, unverified
+                if discount:
+                    discounts.setdefault(discount, {})[test] = float(less)
+    return costs, discounts, unverified
 
 
 def evaluated(
@@ -86,7 +86,7 @@ def evaluated(
 ) -> Comparison:
     """The planner as a user gets it, at the defaults but for the settings."""
     settings = {**settings, **SETTINGS.get(problem.name, {})}
-    planner = DiagnosisPlanner(problem.costs, groups=problem.groups, n_jobs=1, random_state=seed, **settings)
+    planner = DiagnosisPlanner(problem.costs, discounts=problem.discounts, n_jobs=1, random_state=seed, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThetaNotReachedWarning)
         return compare(
@@ -142,7 +142,7 @@ def main(argv: list[str]) -> int:
     settings = {"search": options.search, "stop": options.stop, "error_price": options.error_price}
     table = Table(f"Diagnosis: 5 outer folds, {options.repeats} repeats", COLUMNS, FORMATS)
     table.notes += [
-        "share: of the full panel, with the groups' prices. change: accuracy less that of full evidence on the same "
+        "share: of the full panel, with the discounts. change: accuracy less that of full evidence on the same "
         "patients by the same models, in points; error: its standard error",
         f"plan: the planner with {settings}, all else as by default; level ...: the same at a level of its ladder, "
         "beam search",

@@ -18,7 +18,7 @@ from scipy.special import xlogy
 
 from benchmarks.trees import Node, eg2_tree, questions, streed_tree, walk
 from multiform import DiagnosisPlanner
-from multiform.diagnosis import Evaluation, EvaluationRow, Plan, Tariff, nested_evaluation
+from multiform.diagnosis import Evaluation, EvaluationRow, Plan, Results, Tariff, nested_evaluation
 
 __all__ = ["BASELINES", "Comparison", "Contest", "compare"]
 
@@ -115,9 +115,14 @@ class Contest:
     allowed_loss: float
     X_train: Any
     X_test: Any
-    rows: npt.NDArray[np.float32]  # the test patients, encoded
+    results: Results  # of the test patients, as the judge reads them
     seed: int
     judges: list[Any] = field(default_factory=list)  # of other stopping rules, on the same models
+
+    @property
+    def patients(self) -> npt.NDArray[np.intp]:
+        """The places of the test patients."""
+        return np.arange(len(self.results.rows))
 
 
 def outcomes(baselines: Sequence[str], *, at: float | None, **fold: Any) -> dict[str, Outcome]:
@@ -135,7 +140,7 @@ def outcomes(baselines: Sequence[str], *, at: float | None, **fold: Any) -> dict
 
 def _full_panel(contest: Contest) -> Outcome:
     planning = contest.planning
-    answer, _, _ = planning.judge.opinion(planning.tariff.everything, contest.rows)
+    answer, _, _ = planning.judge.of(contest.results)(planning.tariff.everything, contest.patients)
     return np.full(len(answer), planning.tariff.panel_cost), answer
 
 
@@ -143,7 +148,7 @@ def _planned(contest: Contest, planning: Any) -> Outcome:
     """The planner's own procedure under another policy or rule."""
     _, point = planning.choose_level(contest.allowed_loss)
     level = 0.0 if point is None else point.level  # at 0 nobody stops
-    return planning.followed(planning.plan(level)[0], level, contest.rows)  # type: ignore[no-any-return]
+    return planning.followed(planning.plan(level)[0], level, contest.results)  # type: ignore[no-any-return]
 
 
 def _under(contest: Contest, rule: str) -> Outcome | None:
@@ -159,7 +164,7 @@ def _under(contest: Contest, rule: str) -> Outcome | None:
 def _followed_order(contest: Contest, order: tuple[int, ...], level: float) -> Outcome:
     planning = contest.planning
     plan = Plan.of_order(order, planning.tariff.known, planning.n_classes)
-    return planning.followed(plan, level, contest.rows)  # type: ignore[no-any-return]
+    return planning.followed(plan, level, contest.results)  # type: ignore[no-any-return]
 
 
 def _at_its_level(contest: Contest, order: tuple[int, ...]) -> Outcome:
@@ -176,7 +181,7 @@ def _random_order(contest: Contest) -> Outcome:
     for _ in range(RANDOM_ORDERS):
         order = tariff.remaining_order(tariff.known, lambda tests, _: int(rng.choice(tests)))
         found.append(_at_its_level(contest, order))
-    which = np.arange(len(contest.rows)) % RANDOM_ORDERS
+    which = contest.patients % RANDOM_ORDERS
     costs, answers = zip(*found, strict=True)
     return np.choose(which, costs), np.choose(which, answers)
 
@@ -192,7 +197,7 @@ def _best_static_set(contest: Contest) -> Outcome:
             forgone = judge.full.max(axis=1) - judge.full[np.arange(n), judge.unseen_answer(tests)]
             if forgone.mean() + forgone.std(ddof=1) / np.sqrt(n) <= contest.allowed_loss:
                 best, best_cost = tests, cost
-    answer, _, _ = judge.opinion(best, contest.rows)
+    answer, _, _ = judge.of(contest.results)(best, contest.patients)
     return np.full(len(answer), best_cost), answer
 
 
@@ -203,7 +208,7 @@ def _panel_of(tariff: Tariff, tests: int) -> float:
         ready = [t for t in tariff.next_tests(held) if tests >> t & 1]
         if not ready:
             return np.inf
-        t = min(ready, key=lambda t: tariff.prices[t] - tariff.discounted[t])  # the least surcharge opens a group
+        t = min(ready, key=lambda t: tariff.prices[t] - tariff.discounted[t])  # the least surcharge opens a discount
         total += tariff.price(t, held)
         held |= 1 << t
     return total
@@ -219,12 +224,12 @@ def _greedy_information(contest: Contest) -> Outcome | None:
     if len(tariff) > GREEDY_UP_TO:
         return None
     judge = planning.judge
-    cost, answer = np.zeros(len(contest.rows)), np.zeros(len(contest.rows), dtype=np.int64)
-    waiting = {tariff.known: np.arange(len(contest.rows))}
+    cost, answer = np.zeros(len(contest.patients)), np.zeros(len(contest.patients), dtype=np.int64)
+    waiting = {tariff.known: contest.patients}
     while waiting:
         held = min(waiting, key=lambda one: bin(one).count("1"))
         patients = waiting.pop(held)
-        answer[patients], chances, doubt = judge.opinion(held, contest.rows[patients])
+        answer[patients], chances, doubt = judge.of(contest.results)(held, patients)
         on = doubt > np.float32(contest.level)
         patients, chances = patients[on], chances[on]
         tests = tariff.next_tests(held)

@@ -1,7 +1,7 @@
 """Cost-sensitive decision trees to compare with: EG2 (Nunez 1991) and STreeD's optimal one (van der Linden 2023).
 
 Both split on the same yes-or-no questions, several from each test. A patient pays for every test that a question on the
-way asks about, once, with the groups' prices.
+way asks about, once, with the discounts.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ def streed_tree(asked: Bools, target: npt.NDArray[np.int32], owner: Ints, tariff
         if len(own):  # questions of one test stand side by side, from the first to the last
             free = bool(tariff.known >> t & 1)
             full, less = (0.0, 0.0) if free else (tariff.prices[t], tariff.discounted[t])
-            group = tariff.groups[t] or f"alone {t}"
-            prices.append(data.FeatureCostSpecifier(full, less, group, int(own[0]), int(own[-1])))
+            discount = tariff.discounts[t] or f"alone {t}"
+            prices.append(data.FeatureCostSpecifier(full, less, discount, int(own[0]), int(own[-1])))
     model = streed.STreeDCostSensitiveClassifier(max_depth=STREED_DEPTH, time_limit=STREED_SECONDS)
     model.fit(asked.astype(np.int32), target, data.CostSpecifier(errors, prices))
 

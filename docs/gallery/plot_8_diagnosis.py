@@ -7,7 +7,7 @@ diagnosis problem, section 3.3 of the paper).
 """
 
 # %%
-# Six tests of the Cleveland heart data with what they cost in Ontario; tests of a group share a part of their price.
+# Six tests of the Cleveland heart data with what they cost in Ontario; some share a part of their price.
 from matplotlib import pyplot as plt
 
 from multiform import DiagnosisPlanner

@@ -179,7 +179,7 @@ def diagnose(echo: Callable[[str], None]) -> dict[str, Any]:
         heart.data, heart.target, test_size=1 / 3, stratify=heart.target, random_state=SEED
     )
     planner = DiagnosisPlanner(
-        heart.costs, groups=heart.groups, search="beam", beam_width=BEAM_WIDTH, random_state=SEED
+        heart.costs, discounts=heart.discounts, search="beam", beam_width=BEAM_WIDTH, random_state=SEED
     ).fit(X, y)
     bought = planner.acquire(X_new)
     right, right_with_all = bought.answer == y_new, planner.predict_full(X_new) == y_new

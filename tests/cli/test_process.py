@@ -64,7 +64,7 @@ def test_from_a_table_to_answers_through_pipes(folder, tmp_path):
     head = subprocess.run(["head", "-n", "3"], stdin=first.stdout, capture_output=True, check=True, text=True)
     first.stdout.close()
     assert first.wait() == 0
-    assert head.stdout.splitlines()[0] == "label,chance"
+    assert head.stdout.splitlines()[0] == "label,chance,unfamiliar"
     assert len(head.stdout.splitlines()) == 3
 
 

@@ -86,18 +86,18 @@ def test_heart_costs():
     assert list(heart.costs) == heart.feature_names
     assert list(heart.delays) == heart.feature_names
     assert set(heart.delays.values()) == {"immediate", "delayed"}
-    assert heart.groups == {
+    assert heart.discounts == {
         "A": {"chol": 5.17, "fbs": 3.10},
         "B": {"thalach": 1.00, "thal": 1.00},
         "C": {"exang": 1.00, "oldpeak": 1.00, "slope": 1.00},
     }
-    # The whole panel: all at full price; or the first of each group in full, the others at its price.
+    # The whole panel: all at full price; or the first of each discount in full, the others at its price.
     assert sum(heart.costs.values()) == pytest.approx(600.57)
-    in_groups = {test for group in heart.groups.values() for test in group}
-    panel = sum(cost for test, cost in heart.costs.items() if test not in in_groups)
-    for group in heart.groups.values():
-        first, *others = group
-        panel += heart.costs[first] + sum(group[test] for test in others)
+    discounted = {test for prices in heart.discounts.values() for test in prices}
+    panel = sum(cost for test, cost in heart.costs.items() if test not in discounted)
+    for prices in heart.discounts.values():
+        first, *others = prices
+        panel += heart.costs[first] + sum(prices[test] for test in others)
     assert panel == pytest.approx(323.97)
 
 

@@ -15,21 +15,21 @@ from multiform.diagnosis._search import beam_order, exact_order, pack, popcount,
 
 
 def world(seed, n_tests, n=50, precedence=True):
-    """Random prices, groups, precedence, and who stops where: not monotone, everybody on full evidence."""
+    """Random prices, discounts, precedence, and who stops where: not monotone, everybody on full evidence."""
     rng = np.random.default_rng(seed)
     names = [f"t{t}" for t in range(n_tests)]
     prices = np.round(rng.exponential(10, n_tests) + 0.1, 2)
     costs = dict(zip(names, prices.tolist(), strict=True))
-    groups = {}
+    discounts = {}
     if n_tests >= 3 and rng.random() < 0.7:
         members = rng.permutation(n_tests)[: rng.integers(2, n_tests)]
-        groups = {"g": {names[t]: float(np.round(prices[t] * rng.random(), 2)) for t in members}}
+        discounts = {"g": {names[t]: float(np.round(prices[t] * rng.random(), 2)) for t in members}}
     requires = {}
     if precedence and n_tests >= 2 and rng.random() < 0.4:
         first, second = rng.permutation(n_tests)[:2]
         requires = {names[first]: names[second]}
     known = [names[rng.integers(n_tests)]] if rng.random() < 0.2 else []
-    tariff = Tariff.of(costs, groups, known, requires)
+    tariff = Tariff.of(costs, discounts, known, requires)
     size = np.array([bin(s).count("1") for s in range(1 << n_tests)])
     stops = rng.random((1 << n_tests, n)) < (size / n_tests)[:, None] * rng.random() * 0.8
     stops[-1] = True
@@ -153,7 +153,7 @@ def test_who_stopped_stays_stopped():
 
 
 def test_a_discount_decides():
-    """Alone, b and c cost more than a; with the group's price the pair is cheaper."""
+    """Alone, b and c cost more than a; with the discount the pair is cheaper."""
     stops = np.zeros((8, 10), dtype=bool)
     stops[[0b110, 0b111, 0b001]] = True
     dear, cheap = Tariff.of({"a": 12, "b": 10, "c": 10}), {"g": {"b": 1, "c": 1}}
@@ -201,8 +201,8 @@ import numpy as np
 from multiform.diagnosis._search import remaining_price
 from multiform.diagnosis._tariff import tariff_and_features
 costs = {f"test{k}": 0.1 + 0.7 * k for k in range(10)}
-groups = {f"group{g}": {f"test{2 * g}": 0.03, f"test{2 * g + 1}": 0.07 * (g + 1)} for g in range(5)}
-tariff, _ = tariff_and_features(costs, groups, (), None, None)
+discounts = {f"discount{g}": {f"test{2 * g}": 0.03, f"test{2 * g + 1}": 0.07 * (g + 1)} for g in range(5)}
+tariff, _ = tariff_and_features(costs, discounts, (), None, None)
 print(remaining_price(tariff, np.arange(1024)).tobytes().hex())
 """
     printed = {

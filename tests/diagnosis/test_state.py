@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from multiform import DiagnosisPlanner, QMSClassifier
 from tests.diagnosis.worlds import COSTS, gated, patients
 
-GROUPS = {"lab": {"blood": 15.0, "scan": 60.0}}
+DISCOUNTS = {"lab": {"blood": 15.0, "scan": 60.0}}
 
 
 def words(n):
@@ -24,7 +24,7 @@ def words(n):
 
 
 PLANNERS = {
-    "regret": (DiagnosisPlanner(COSTS, groups=GROUPS, cv=3, level=0.01, random_state=0), patients(200)),
+    "regret": (DiagnosisPlanner(COSTS, discounts=DISCOUNTS, cv=3, level=0.01, random_state=0), patients(200)),
     "words": (DiagnosisPlanner(COSTS, requires={"noise": "talk"}, cv=3, level=0.02, random_state=0), words(200)),
     "loyalty": (DiagnosisPlanner(COSTS, stop="loyalty", beta=(0.1, 0.3), cv=3, level=0.3), patients(200)),
     "tree": (
@@ -99,6 +99,14 @@ def test_a_plan_read_learns_what_is_off_its_way(fitted):
     assert str(sessions[0]) == str(sessions[1])
     assert sessions[0].loyalty == sessions[1].loyalty
     assert sessions[0].chances == sessions[1].chances
+
+
+def test_a_tariff_of_the_first_version_is_read(state):
+    older = plain(state)
+    older["tariff_"]["groups"] = older["tariff_"].pop("discounts")
+    planner = DiagnosisPlanner(COSTS)
+    planner._set_state(older)
+    assert planner.tariff_.discounts == (None, "lab", "lab", None)
 
 
 def test_nothing_is_written_before_fit():

@@ -1,4 +1,4 @@
-"""Prices, groups, precedence: bills by hand, and what is refused."""
+"""Prices, discounts, precedence: bills by hand, and what is refused."""
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ BLOOD = {"blood": {"chol": 5.17, "fbs": 3.10}}
 
 @pytest.fixture
 def tariff():
-    return Tariff.of({"age": 1, "chol": 7.27, "fbs": 5.20, "ecg": 15.5}, groups=BLOOD, requires={"ecg": ["age"]})
+    return Tariff.of({"age": 1, "chol": 7.27, "fbs": 5.20, "ecg": 15.5}, discounts=BLOOD, requires={"ecg": ["age"]})
 
 
 def test_the_first_of_a_group_pays_in_full(tariff):
@@ -27,13 +27,13 @@ def test_the_first_of_a_group_pays_in_full(tariff):
 def test_the_panel_of_heart_disease_by_hand():
     """Turney's prices: 4 questions of 1, blood 7.27 + 3.10, ECG 15.50, 102.90 + 1, 87.30 + 1 + 1, 100.90."""
     heart = load_heart_disease()
-    tariff = Tariff.of(heart.costs, heart.groups)
+    tariff = Tariff.of(heart.costs, heart.discounts)
     assert tariff.panel_cost == pytest.approx(323.97)
     assert sum(tariff.prices) == pytest.approx(600.57)
 
 
-def test_known_evidence_is_free_and_begins_no_group():
-    tariff = Tariff.of({"chol": 7.27, "fbs": 5.20}, groups=BLOOD, known=["chol"])
+def test_known_evidence_is_free_and_begins_no_discount():
+    tariff = Tariff.of({"chol": 7.27, "fbs": 5.20}, discounts=BLOOD, known=["chol"])
     assert tariff.bill(["fbs"]) == [5.20]  # the draw that gave chol was somebody else's
     assert tariff.panel_cost == 5.20
     with pytest.raises(ValueError, match="'chol' is known or has been bought already"):
@@ -58,8 +58,8 @@ def test_price_table_is_the_price(tariff):
 
 @given(st.permutations(range(4)), st.integers(0, 3))
 def test_the_remaining_panel_is_the_cheapest_way_to_buy_it(order, n_bought):
-    """Two groups of two: no order of the rest costs less than the remaining price, and the best one costs it."""
-    tariff = Tariff.of({"a": 9, "b": 4, "c": 7, "d": 3}, groups={"g": {"a": 5, "b": 3}, "h": {"c": 1, "d": 2}})
+    """Two discounts of two: no order of the rest costs less than the remaining price, and the best one costs it."""
+    tariff = Tariff.of({"a": 9, "b": 4, "c": 7, "d": 3}, discounts={"g": {"a": 5, "b": 3}, "h": {"c": 1, "d": 2}})
     held = sum(1 << t for t in order[:n_bought])
     expected = remaining_price(tariff, np.array([held]))[0]
     rest = order[n_bought:]
@@ -73,17 +73,24 @@ def test_costs_from_a_table(tmp_path):
         {
             "test": ["age", "chol", "fbs"],
             "cost": [1, 7.27, 5.2],
-            "group": [None, "A", "A"],
-            "cost_in_group": [None, 5, 3],
+            "discount": [None, "A", "A"],
+            "discounted_cost": [None, 5, 3],
         }
     )
     path = tmp_path / "costs.csv"
     frame.to_csv(path, index=False)
     for table in (frame, path, str(path)):
-        prices, groups = read_costs(table, None)
+        prices, discounts = read_costs(table, None)
         assert prices == {"age": 1.0, "chol": 7.27, "fbs": 5.2}
-        assert groups == {"A": {"chol": 5.0, "fbs": 3.0}}
+        assert discounts == {"A": {"chol": 5.0, "fbs": 3.0}}
     assert read_costs(frame, {"B": {"age": 0}})[1] == {"B": {"age": 0}}
+
+
+def test_the_older_words_of_a_table_are_read(tmp_path):
+    path = tmp_path / "costs.csv"
+    for words in ("discount,discounted_cost", "group,cost_in_group"):
+        path.write_text(f"test,cost,{words}\nage,1,,\nchol,7,A,5\n")
+        assert read_costs(path, None) == ({"age": 1.0, "chol": 7.0}, {"A": {"chol": 5.0}})
 
 
 def test_a_table_as_a_spreadsheet_writes_it(tmp_path):
@@ -107,10 +114,10 @@ def test_comments_of_a_cost_file_are_skipped(tmp_path):
         ({"costs": {"a": "dear"}}, "got 'dear'"),
         ({"costs": {"a": None}}, "got None"),
         ({"costs": {"a": True}}, "got True"),
-        ({"costs": {"a": 1}, "groups": {"g": {"b": 1}}}, "no test is named 'b'; the tests are"),
-        ({"costs": {"a": 1}, "groups": {"g": ["a"]}}, "must map tests to their price"),
-        ({"costs": {"a": 1}, "groups": {"g": {"a": 2}}}, "must not exceed the full one, 1; got 2"),
-        ({"costs": {"a": 2}, "groups": {"g": {"a": 1}, "h": {"a": 1}}}, "in two groups"),
+        ({"costs": {"a": 1}, "discounts": {"g": {"b": 1}}}, "no test is named 'b'; the tests are"),
+        ({"costs": {"a": 1}, "discounts": {"g": ["a"]}}, "must map tests to their price"),
+        ({"costs": {"a": 1}, "discounts": {"g": {"a": 2}}}, "must not exceed the full one, 1; got 2"),
+        ({"costs": {"a": 2}, "discounts": {"g": {"a": 1}, "h": {"a": 1}}}, "in two discounts"),
         ({"costs": {"a": 1}, "known": ["b"]}, "known of DiagnosisPlanner: no test is named 'b'"),
         ({"costs": {"a": 1}, "requires": {"b": "a"}}, "requires of DiagnosisPlanner: no test is named 'b'"),
         ({"costs": {"a": 1}, "requires": {"a": "a"}}, "names the test itself"),

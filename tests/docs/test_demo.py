@@ -25,7 +25,7 @@ def small(monkeypatch):
     heart = load_heart_disease()
     few = [heart.feature_names.index(name) for name in ("age", "cp", "chol", "fbs")]
     heart.update(data=heart.data[:, few], costs={name: heart.costs[name] for name in ("age", "cp", "chol", "fbs")})
-    heart.groups = {"A": heart.groups["A"]}
+    heart.discounts = {"A": heart.discounts["A"]}
     both = {True: (heart.data, heart.target), False: heart}
     monkeypatch.setattr(demo, "load_heart_disease", lambda return_X_y=False: both[return_X_y])
 

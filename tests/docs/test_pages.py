@@ -20,6 +20,7 @@ PROSE = {"docs/api.md", "docs/benchmarks.md", "docs/command-line.md", "docs/inde
 # What the blocks of a page import beyond the test extra.
 NEEDS = {
     "docs/export.md": ("onnxruntime", "skl2onnx", "skops"),
+    "docs/how-far-to-trust.md": ("polars",),
     "docs/report.md": ("jinja2",),
     "docs/start.md": ("jinja2", "safetensors"),
     "docs/text-columns.md": ("polars", "pandas"),

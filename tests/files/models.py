@@ -1,5 +1,6 @@
 """A small fitted model of every kind that a file can hold, and everything that one can ask it."""
 
+import warnings
 from functools import cache
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.columns import UnfamiliarWarning
 from multiform.diagnosis import DiagnosisPlanner
 from multiform.images import ImagePatches
 
@@ -94,8 +96,10 @@ def _model(name):
         return ImagePatches((2, 2), n_filters=3, patch_size=2, grid=1, random_state=0).fit(X)
     if name == "plan":
         costs = {"sepal": 1, "petal": 3, "width": 10}
-        groups = {"tape": {"sepal": 0.5, "petal": 2.0}}
-        return DiagnosisPlanner(costs, groups=groups, cv=3, policy="adaptive", random_state=0).fit(X[:, [0, 2, 3]], y)
+        discounts = {"tape": {"sepal": 0.5, "petal": 2.0}}
+        return DiagnosisPlanner(costs, discounts=discounts, cv=3, policy="adaptive", random_state=0).fit(
+            X[:, [0, 2, 3]], y
+        )
     if name == "table":
         return TableClassifier(LoyaltyClassifier(qms, cv=3, random_state=0)).fit(table(), "kind")
     raise KeyError(name)
@@ -133,7 +137,10 @@ def samples(name):
 
 def answers(fitted, X):
     """Everything that the model says."""
-    return {question: np.asarray(getattr(fitted, question)(X)) for question in QUESTIONS if hasattr(fitted, question)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfamiliarWarning)
+        known = [question for question in QUESTIONS if hasattr(fitted, question)]
+        return {question: np.asarray(getattr(fitted, question)(X)) for question in known}
 
 
 def same(first, second):

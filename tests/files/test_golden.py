@@ -9,6 +9,9 @@ from tests.files import models
 from tests.files.golden import FOLDER, KEPT, asked, file_name
 
 VERSIONS = sorted(path.name for path in FOLDER.iterdir())
+# Answers that are others by intent. Loyalty had two chances for one answer, its nominal classifier's and its score.
+ONE_CHANCE = {"predict_proba", "predict_log_proba", "decision_function", "loyalty_score", "trust_score"}
+CHANGED = {("0.1.0", name): ONE_CHANCE for name in KEPT if name.startswith(("loyalty", "triage", "table"))}
 
 
 def test_there_are_files_of_the_first_version():
@@ -26,7 +29,7 @@ def test_answers_are_those_of_the_version_that_wrote_the_file(name, version):
     found = models.answers(multiform.load(path), asked(name, folder))
     with np.load(folder / f"{file_name(name)}-answers.npz", allow_pickle=False) as expected:
         assert set(expected.files) <= set(found)
-        for question in expected.files:
+        for question in set(expected.files) - CHANGED.get((version, name), set()):
             if expected[question].dtype.kind == "f":  # another BLAS rounds otherwise
                 np.testing.assert_allclose(found[question], expected[question], rtol=1e-6, atol=1e-9)
             else:

@@ -5,8 +5,20 @@ from sklearn.base import clone
 
 from tests.files import models
 
-OPTIONAL = {"feature_names_in_", "n_features_in_", "loss_curve_", "validation_scores_", "best_validation_score_"}
-OPTIONAL |= {"parts_", "set_threshold_"}  # of triage, which files of version 0.1.0 lack
+OPTIONAL = {
+    "feature_names_in_",
+    "n_features_in_",
+    "loss_curve_",
+    "validation_scores_",
+    "best_validation_score_",
+    "noise_",
+    "seen_",
+    "training_rows",
+    "plan_accuracy_",
+    "unpriced_columns_",
+    "parts_",
+    "set_threshold_",
+}
 
 
 def fresh(name):

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
-from multiform.tables import Category, Column, Date, Number, TableClassifier, TableError, Text, fit_chosen
+from multiform.tables import Category, Column, Date, Number, TableClassifier, TableError, Text
 from tests.files.models import model, table
 
 
@@ -21,9 +21,10 @@ def test_a_table_of_every_role():
     assert fitted.transform(table()).shape == (150, len(fitted.encoded_names()))
     assert np.isfinite(fitted.transform(table())).all()
     assert fitted.training_["class_counts"] == {"setosa": 50, "versicolor": 50, "virginica": 50}
-    answers, surprises = fitted.answers(table())
-    assert answers.columns == ["label", "chance", "loyalty"]
-    assert surprises == []
+    answers, found = fitted.answers(table())
+    assert answers.columns == ["label", "chance", "loyalty", "unfamiliar"]
+    assert answers["unfamiliar"].null_count() == 150
+    assert found.sentences() == []
     np.testing.assert_array_equal(answers["label"].to_numpy(), fitted.predict(table()))
     np.testing.assert_array_equal(answers["chance"].to_numpy(), fitted.loyalty_score(table()))
     np.testing.assert_array_equal(answers["loyalty"].to_numpy(), fitted.predict_loyalty(table()))
@@ -54,24 +55,6 @@ def test_trained_on_pandas():
     fitted = TableClassifier(qms()).fit(frame.drop(columns="kind"), frame["kind"])
     assert fitted.target_ is None
     assert [column.role for column in fitted.columns_] == [column.role for column in model("table").columns_]
-
-
-def test_surprises_are_counted_and_stop_nothing():
-    fitted = model("table")
-    changed = table()[:20].with_columns(
-        site=pl.Series(["new"] * 3 + ["a"] * 17),
-        sepal=pl.Series(["tall"] * 2 + ["5"] * 18),
-        grade=pl.Series([None] + ["9"] * 4 + ["1"] * 15),
-    )
-    found = {(one.column, one.kind): one.cells for one in fitted.surprises(changed)}
-    assert found == {
-        ("site", "unseen"): 3,
-        ("sepal", "unreadable"): 2,
-        ("grade", "missing"): 1,
-        ("grade", "unseen"): 4,
-    }
-    assert len(fitted.predict(changed)) == 20
-    assert fitted.surprises(table()) == []
 
 
 def test_columns_may_be_missing_only_if_they_are_not_used():
@@ -119,9 +102,9 @@ def test_a_label_of_another_kind():
             {"x": range(500), "y": [i + 0.5 for i in range(500)]},
             "y",
             {},
-            "500 distinct values .* too many for classes, as a measurement has",
+            "500 distinct numbers in 500 rows, as a measure does: .* regression",
         ),
-        ({"x": range(500), "y": [f"n{i}" for i in range(500)]}, "y", {}, "too many for classes; put them into groups"),
+        ({"x": range(500), "y": [f"n{i}" for i in range(500)]}, "y", {}, "too many for classes. Put them into fewer"),
         ({"x": ["same"] * 4, "y": [0, 1, 0, 1]}, "y", {}, "No column of the table can be learnt from"),
         ({"x": [1, 2], "y": [0, 1]}, "y", {"drop": ["w"]}, "no column 'w' to drop"),
         ({"x": [1, 2], "y": [0, 1]}, "y", {"drop": ["x"], "numbers": ["x"]}, "is named twice, as drop and as number"),
@@ -165,9 +148,9 @@ def test_a_promise_is_passed_on():
     fitted = TableClassifier(triage).fit(table(), "kind")
     answers, _ = fitted.answers(table(), chances=True)
     assert answers.columns[:4] == ["label", "chance", "loyalty", "accepted"]
-    assert answers.columns[4:] == [f"chance of {label}" for label in fitted.classes_]
+    assert answers.columns[4:] == [*(f"chance of {label}" for label in fitted.classes_), "unfamiliar"]
     np.testing.assert_array_equal(~answers["accepted"].to_numpy(), fitted.defer(table()))
-    np.testing.assert_allclose(answers.select(answers.columns[4:]).to_numpy().sum(axis=1), 1)
+    np.testing.assert_allclose(answers.select(answers.columns[4:-1]).to_numpy().sum(axis=1), 1)
 
 
 def test_classes_of_one_row():
@@ -192,34 +175,17 @@ def test_a_column_is_one_of_its_kinds():
         Column("a", "because")
 
 
-def test_an_estimator_that_depends_on_the_data():
-    """The table is encoded once, and the model is as if the estimator had been given."""
-    asked = []
-
-    def choose(matrix, labels):
-        asked.append((matrix, labels))
-        return qms(n_components=matrix.shape[1])
-
-    chosen = fit_chosen(TableClassifier(drop=["note"]), table(), "kind", choose)
-    ((matrix, labels),) = asked
-    np.testing.assert_array_equal(matrix, chosen.transform(table()))
-    np.testing.assert_array_equal(labels, table()["kind"].to_numpy())
-    given = TableClassifier(qms(n_components=matrix.shape[1]), drop=["note"]).fit(table(), "kind")
-    assert chosen.estimator.n_components == matrix.shape[1]
-    np.testing.assert_array_equal(chosen.predict_proba(table()), given.predict_proba(table()))
-
-
 def test_columns_are_encoded_once_in_a_fit(monkeypatch):
     counts = dict.fromkeys((column.name for column in model("table").columns_), 0)
     for kind in (Category, Date, Number, Text):
-        encode = kind.encode
+        columns = kind.columns
 
-        def counted(self, series, encode=encode):
+        def counted(self, cells, columns=columns):
             counts[self.name] += 1
-            return encode(self, series)
+            return columns(self, cells)
 
-        monkeypatch.setattr(kind, "encode", counted)
-    fit_chosen(TableClassifier(), table(), "kind", lambda matrix, labels: qms())
+        monkeypatch.setattr(kind, "columns", counted)
+    TableClassifier(qms()).fit(table(), "kind")
     assert counts == {name: int(name not in ("id", "always")) for name in counts}
 
 

@@ -34,7 +34,7 @@ COMMANDS = {
     "evaluate": ("_evaluate", "Compare a model's answers with the truth."),
     "report": ("_evaluate", "Write a report of a model on a labelled table, one HTML file."),
     "plan": ("_diagnosis", "Plan which tests to buy, in which order, and when to stop."),
-    "diagnose": ("_diagnosis", "Ask for the evidence of one case, test by test, by a plan."),
+    "diagnose": ("_bedside", "Ask for the evidence of one case, test by test, by a plan."),
     "reproduce": ("_demo", "Run section 4 of the paper and print each of its tables beside ours."),
     "export": ("_info", "Write a model in another format (ONNX)."),
     "info": ("_info", "Say what is in a model file."),

@@ -9,12 +9,20 @@ import numpy as np
 
 import multiform
 from multiform.cli._app import RequirementNotMet
-from multiform.cli._files import MatrixModel, check_output, opened, opened_plan, this_command
-from multiform.cli._shared import Console, command, model_file, share, table_files, text_table
+from multiform.cli._files import (
+    MatrixModel,
+    check_output,
+    opened,
+    opened_plan,
+    refuse_shifts,
+    say_unfamiliar,
+    this_command,
+)
+from multiform.cli._shared import Console, command, model_file, share, strict_option, table_files, text_table
 from multiform.columns import TableError, polars
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
-from multiform.tables import batches, read, sources
+from multiform.tables import Familiarity, Overlap, batches, read, sources
 
 true_labels = click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
@@ -29,25 +37,31 @@ true_labels = click.option(
 @model_file
 @true_labels
 @click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
+@strict_option
 @table_files
 def evaluate(
     model_path: str,
     files: tuple[str, ...],
     target: str | None,
     require: str | None,
+    strict: bool,
     file_format: str | None,
     console: Console,
 ) -> None:
     """Compare a model's answers with the truth, on rows that it has not seen.
 
     Says the accuracy and what always guessing the commonest class would reach, the accuracy of each loyalty type
-    beside what `fit` expected, and whether a promise was kept.
+    beside what `fit` expected, whether a promise was kept, and what is unlike the training table.
     """
     model = opened(model_path)
     required = _required(require, model)
     with console.progress("predicting") as progress:
-        true, answers = _judged(model, model_path, sources(files, file_format), target, progress, console)
-    data = _figures(model.estimator_, true, answers)
+        judged = _judged(model, model_path, sources(files, file_format), target, progress, console)
+    true, answers, known, overlap = judged
+    refuse_shifts(known, strict)
+    say_unfamiliar(console, model, known)
+    data = _figures(model.estimator_, true, answers) | {"unfamiliar": known.as_dict()}
+    data["training_rows"] = _told(overlap, console)
     shortfall = None if required is None else _shortfall(data, required, vacuous=require == "promise")
     if required is not None:
         data["required"] = {"accuracy": required, "met": shortfall is None}
@@ -67,6 +81,7 @@ def evaluate(
 @click.option("--title", help="The title of the page.")
 @click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
 @click.option("--no-baselines", is_flag=True, help="Leave the other classifiers out, which take most of the time.")
+@strict_option
 @table_files
 def report(
     model_path: str,
@@ -75,6 +90,7 @@ def report(
     target: str | None,
     plan_path: str | None,
     no_baselines: bool,
+    strict: bool,
     file_format: str | None,
     console: Console,
     **told: Any,
@@ -92,15 +108,16 @@ def report(
         frame, labels = _labelled(model, read(found, progress), target, model_path)
         if not len(labels):
             raise TableError("No row has a label, so there is nothing to report.")
+        known, overlap = model.familiarity(frame), model.overlap(frame, labels)
+        refuse_shifts(known, strict)
         progress(None, "writing the report")
-        if isinstance(model, MatrixModel):
-            asked: tuple[Any, Any] = model.estimator_, model.transform(frame)
-        else:
-            asked = model, model.typed(frame)
+        asked = (model.estimator_, model.transform(frame)) if isinstance(model, MatrixModel) else (model, frame)
         page = multiform.report(*asked, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told)
         page.save(output)
+    say_unfamiliar(console, model, known)
     text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
-    console.result({"output": output, **page.figures}, text)
+    data = {"output": output, **page.figures, "unfamiliar": known.as_dict(), "training_rows": _told(overlap, console)}
+    console.result(data, text)
 
 
 def _labelled(model: Any, frame: Any, target: str | None, path: str) -> tuple[Any, Any]:
@@ -144,15 +161,18 @@ def _required(require: str | None, model: Any) -> float | None:
 
 def _judged(
     model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
-) -> tuple[Any, dict[str, Any]]:
-    """The truth, and the answers as columns, of all rows with a label."""
-    true, parts, unlabelled = [], [], 0
+) -> tuple[Any, dict[str, Any], Familiarity, Overlap | None]:
+    """The truth, the answers as columns, what is unlike training and what is from there, of all rows with a label."""
+    true, parts, unlabelled, known, overlaps = [], [], 0, Familiarity(), []
     for batch in batches(found):
         try:
             rows, labels = _labelled(model, batch.frame, target, model_path)
             if len(rows):
                 true.append(labels)
-                parts.append(model.answers(rows)[0])
+                answers, familiar = model.answers(rows)
+                parts.append(answers)
+                known += familiar.counted()
+                overlaps.append(model.overlap(rows, labels))
         except TableError as error:
             raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
@@ -162,7 +182,19 @@ def _judged(
     if unlabelled:
         console.note(f"{unlabelled} rows have no label and were left out.")
     columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
-    return np.concatenate(true), columns
+    return np.concatenate(true), columns, known, Overlap.of_all(overlaps)
+
+
+def _told(overlap: Overlap | None, console: Console) -> dict[str, Any] | None:
+    """For programs; and a note, if the model is judged on rows that it has seen."""
+    if overlap is None:
+        return None
+    if overlap.evident:
+        console.note(
+            f"{overlap.share:.0%} of the rows are rows that the model was trained on, with which it seems better than "
+            f"it is ({overlap.found} of the {overlap.compared} rows that could be compared); judge it on others."
+        )
+    return {**overlap._asdict(), "share": overlap.share, "evident": overlap.evident}
 
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,13 @@ import click
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
+from multiform.cli._shared import Console, one_line
 from multiform.columns import TableError, as_numbers
 from multiform.files import check_writable, load, save
-from multiform.tables import Surprise, TableClassifier, answers_of, labels_of
+from multiform.tables import Familiarity, TableClassifier, answers_of, labels_of
+
+MOST_NOTES = 10  # columns that are said to be unlike training
+MOST_LETTERS = 400  # of what is said of one
 
 
 def opened(path: str) -> TableClassifier | MatrixModel:
@@ -46,6 +50,28 @@ def check_output(output: str, inputs: Iterable[str]) -> None:
     for path in inputs:
         if os.path.isfile(path) and os.path.isfile(output) and os.path.samefile(path, output):
             raise click.UsageError(f"the output {output} is also an input, which would be lost; give another name")
+
+
+def refuse_shifts(found: Familiarity, strict: bool) -> None:
+    """With --strict, a table of which a column has shifted is an error."""
+    shifted = {shift.column for shift in found.shifts}
+    if strict and shifted:
+        more = f", and {len(shifted) - 1} more" if len(shifted) > 1 else ""
+        told = one_line(found.sentences()[0].removesuffix("."), MOST_LETTERS)
+        raise TableError(f"{told}{more}; --strict takes no table that has shifted since training.")
+
+
+def say_unfamiliar(console: Console, model: Any, found: Familiarity) -> None:
+    """Notes of what is unlike training."""
+    if isinstance(model, TableClassifier) and not model.seen_:
+        console.note(
+            "the model does not know what its training table looked like; fit it again to hear what has changed."
+        )
+    sentences = found.sentences()
+    for sentence in sentences[:MOST_NOTES]:
+        console.note(one_line(sentence, MOST_LETTERS))
+    if len(sentences) > MOST_NOTES:
+        console.note(f"{len(sentences) - MOST_NOTES} more columns have cells unlike training.")
 
 
 def this_command() -> str:
@@ -90,9 +116,16 @@ class MatrixModel:
         names = getattr(self.estimator_, "feature_names_in_", None)
         return [f"x{k}" for k in range(int(self.estimator_.n_features_in_))] if names is None else list(map(str, names))
 
-    def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, list[Surprise]]:
-        """As `TableClassifier.answers`."""
-        return answers_of(self.estimator_, self.transform(frame), chances=chances), []
+    def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, Familiarity]:
+        """As `TableClassifier.answers`; what training looked like is not known."""
+        return answers_of(self.estimator_, self.transform(frame), chances=chances), self.familiarity(frame)
+
+    def familiarity(self, frame: Any) -> Familiarity:
+        """Nothing that could be called unfamiliar."""
+        return Familiarity(len(frame))
+
+    def overlap(self, frame: Any, labels: Any) -> None:
+        """As `TableClassifier.overlap`: it does not know its training rows."""
 
     def labels(self, series: Any) -> tuple[Array, Bools]:
         """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from typing import Any
 
@@ -12,10 +13,9 @@ from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageC
 from multiform.cli._files import check_output, write_model
 from multiform.cli._shared import Console, columns_table, command, names, one_line, seed_and_jobs, share, table_files
 from multiform.files import describe
-from multiform.tables import TableClassifier, TableError, fit_chosen, located, read, sources
+from multiform.tables import TableClassifier, TableError, located, read, sources
 
 MODELS = ("loyalty", "triage", "cv", "qms")
-CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # rows and cells; with more, the default is as good and the choice slow
 MOST_SHOWN = 60  # columns in the table for people
 
 
@@ -36,10 +36,20 @@ def _column_options(command: Any) -> Any:
 @command(
     "multiform fit data.csv --target label -o model.mfm",
     "multiform fit 'part-*.parquet' -t label -o model.mfm --id patient --as-category postcode",
+    "multiform fit visits.csv -t label -o model.mfm --group patient_id",
     "multiform fit data.csv -t label -o model.mfm --target-accuracy 0.99",
 )
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column to predict.")
 @click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, .mfm by custom.")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="The column that says which rows belong together, as a patient's do: whole groups are held out for estimates.",
+)
+@click.option("--as-classes", is_flag=True, help="The target's values are classes, however many there are.")
+@click.option(
+    "--merge-classes", is_flag=True, help="Classes that differ in case or blanks only are one, as spelt most often."
+)
 @click.option(
     "--model",
     "model_name",
@@ -92,6 +102,7 @@ def fit(
         "seconds": seconds,
         "rows": model.training_["rows"],
         "target": target,
+        "group": options["group"],
         "classes": model.training_["class_counts"],
         "columns": told["columns"],
         "training": told["training"],
@@ -113,34 +124,28 @@ def _model_name(options: dict[str, Any]) -> str:
 
 
 def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
-    roles = {name: options[name] for name in ("drop", "numbers", "categories", "dates", "texts", "identifiers")}
+    roles = ("drop", "numbers", "categories", "dates", "texts", "identifiers")
+    table = TableClassifier(**{name: options[name] for name in (*roles, "as_classes", "merge_classes")})
     shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
     weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
     found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
-    ensemble = QMSClassifierCV(**shared, **weight, **found)
     if model_name == "cv":
         if options["solver"] not in (None, "adam"):
             raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
-        noise = {} if options["noise"] is None else {"noise": (options["noise"],)}
-        return TableClassifier(ensemble.set_params(**noise), **roles).fit(frame, target)
+        if options["noise"] is not None:
+            found["noise"] = (options["noise"],)
+        ensemble = QMSClassifierCV(**shared, **weight, **found)
+        return table.set_params(estimator=ensemble).fit(frame, target, options["group"])
     if options["solver"] is not None:
         found["solver"] = options["solver"]
-
-    def chosen(matrix: Any, labels: Any) -> Any:
-        if options["noise"] is not None:
-            found["noise"] = options["noise"]
-        elif len(frame) <= CHOOSE_NOISE_UP_TO[0] and len(frame) * frame.width <= CHOOSE_NOISE_UP_TO[1]:
-            found["noise"] = float(ensemble.set_params(encodings=("plain",)).fit(matrix, labels).best_noise_)
-        qms = QMSClassifier(**shared, **weight, **found)
-        if model_name == "qms":
-            return qms
-        loyalty = LoyaltyClassifier(qms, random_state=options["random_state"])
-        if model_name == "loyalty":
-            return loyalty
+    noise_level = "auto" if options["noise"] is None else options["noise"]
+    model: Any = QMSClassifier(noise=noise_level, **shared, **weight, **found)
+    if model_name != "qms":
+        model = LoyaltyClassifier(model, random_state=options["random_state"])
+    if model_name == "triage":
         promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
-        return TriageClassifier(loyalty, random_state=options["random_state"], **promise)
-
-    return fit_chosen(TableClassifier(**roles), frame, target, chosen)
+        model = TriageClassifier(model, random_state=options["random_state"], **promise)
+    return table.set_params(estimator=model).fit(frame, target, options["group"])
 
 
 def _say_notes(console: Console, model: Any) -> None:
@@ -154,11 +159,25 @@ def _say_notes(console: Console, model: Any) -> None:
             f"class{'' if one else 'es'} {', '.join(map(repr, rare))} {'has' if one else 'have'} fewer than 5 rows, "
             "too few to learn well or to judge; more rows, or one class for all rare ones, would help."
         )
+    for same in training["classes_alike"]:
+        become = "were merged" if model.merge_classes else "are classes of their own; --merge-classes makes them one"
+        console.note(f"{', '.join(map(repr, same))} differ in nothing but case and blanks, and {become}.")
+    for name, accuracy in training["deciding_columns"].items():
+        console.note(
+            f"column {name!r} alone tells the class of {accuracy:.1%} of rows that were held out: if it is known only "
+            f"once the answer is, the estimates are worth nothing; --drop {shlex.quote(name)} leaves it out."
+        )
     for column in model.columns_:
         if column.role == "identifier":
             console.note(
                 f"column {column.name!r} was left out as an identifier ({column.why}); --as-number or "
                 "--as-category keeps it."
+            )
+    if training["group_column"] is None:
+        for name in training["repeated_identifiers"]:
+            console.note(
+                f"values of column {name!r} repeat: if its rows belong together, as those of one patient do, "
+                f"--group {shlex.quote(name)} holds out whole groups; else the estimates are too good."
             )
 
 

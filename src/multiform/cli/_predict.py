@@ -13,20 +13,14 @@ from typing import Any, BinaryIO
 
 import click
 
-from multiform.cli._files import check_output, opened
-from multiform.cli._shared import Console, command, model_file, names, table_files, text_table
+from multiform.cli._files import check_output, opened, refuse_shifts, say_unfamiliar
+from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
 from multiform.columns import TableError, polars
 from multiform.files import atomic_path
-from multiform.tables import batches, sources
+from multiform.tables import Familiarity, batches, sources
 
 ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
 OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
-ODD = {
-    "missing": "without a value, which the training table did not have; taken as the median",
-    "unseen": "with a value that the training table does not have",
-    "unreadable": "that cannot be read; taken as missing",
-}
-
 Write = Callable[[Any], None]
 
 
@@ -47,6 +41,7 @@ Write = Callable[[Any], None]
 @click.option("--output-format", type=click.Choice(ANSWER_FORMATS), help="If the name does not say it.")
 @names("--keep", help="Columns of the table to copy to the output.")
 @click.option("--chances", is_flag=True, help="The chance of every class, too.")
+@strict_option
 @table_files
 def predict(
     model_path: str,
@@ -55,14 +50,15 @@ def predict(
     output_format: str | None,
     keep: tuple[str, ...],
     chances: bool,
+    strict: bool,
     file_format: str | None,
     console: Console,
 ) -> None:
     """Predict the rows of a table, in their order.
 
     Each row gets a label, the chance that it is right, and its loyalty type (strong, normal or weak); a model with a
-    promise says which answers are accepted. The table is read a piece at a time, so it may be larger than memory. The
-    output appears when it is complete.
+    promise says which answers are accepted. A cell that is unlike training is named and taken as unknown. The table is
+    read a piece at a time, so it may be larger than memory. The output appears when it is complete.
     """
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
@@ -71,7 +67,7 @@ def predict(
         check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     labels: Counter[str] = Counter()
-    odd: Counter[tuple[str, str]] = Counter()
+    known = Familiarity()
     rows = 0
     with console.progress("predicting") as progress, _answer_writer(output, output_format) as write:
         for batch in batches(found):
@@ -79,26 +75,22 @@ def predict(
             if lacking:
                 raise TableError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")
             try:
-                answers, surprises = model.answers(batch.frame, chances=chances)
+                answers, familiar = model.answers(batch.frame, chances=chances)
             except TableError as error:
                 raise batch.located(error) from error
             taken = {name: f"{name} given" for name in keep if name in answers.columns}
             write(batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers)
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
-            odd.update({(found.column, found.kind): found.cells for found in surprises})
+            known += familiar.counted()
             rows += len(answers)
             progress(batch.share, f"predicting, {rows:,} rows")
-    for (column, kind), cells in sorted(odd.items()):
-        console.note(f"column {column!r}: {cells} cell{'s' * (cells != 1)} {ODD[kind]}.")
+        refuse_shifts(known, strict)
+    say_unfamiliar(console, model, known)
     if output == "-":
         return
-    data = {
-        "output": output,
-        "rows": rows,
-        "labels": dict(labels),
-        "surprises": [{"column": column, "kind": kind, "cells": cells} for (column, kind), cells in odd.items()],
-    }
-    shown = [[str(label), str(count), f"{count / rows:.1%}"] for label, count in labels.most_common(20)]
+    ranked = sorted(labels.items(), key=lambda one: (-one[1], one[0]))
+    data = {"output": output, "rows": rows, "labels": dict(ranked), "unfamiliar": known.as_dict()}
+    shown = [[str(label), str(count), f"{count / rows:.1%}"] for label, count in ranked[:20]]
     text = text_table([["label", "rows", "share"], *shown], right=[1, 2])
     console.result(data, f"{text}\n{rows} rows written to {output}")
 

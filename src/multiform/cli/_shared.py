@@ -33,6 +33,11 @@ def table_files(command: Any) -> Any:
     return click.argument("files", nargs=-1, required=True, metavar="FILE...")(formats(command))
 
 
+strict_option = click.option(
+    "--strict", is_flag=True, help="An error, exit code 1, if a column has shifted as a whole since training."
+)
+
+
 def seed_and_jobs(command: Any) -> Any:
     """What makes a result the same again, and how many threads work on it."""
     text = "The same seed gives the same model."

@@ -16,11 +16,13 @@ from multiform.columns._cells import (
     polars,
     typed,
 )
-from multiform.columns._decide import MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, decide
+from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
 from multiform.columns._encodings import Encoding, Encodings
 from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text, column_from
+from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
+    "COUNTS",
     "MOST_CATEGORIES",
     "MOST_CODED",
     "MOST_WORDS",
@@ -33,13 +35,18 @@ __all__ = [
     "Encoding",
     "Encodings",
     "Number",
+    "Seen",
+    "Shift",
     "TableError",
+    "Tally",
     "Text",
+    "UnfamiliarWarning",
     "as_frame",
     "as_numbers",
     "as_text",
     "column_from",
     "columns_of",
+    "counts_rows",
     "decide",
     "numbers_or_text",
     "polars",

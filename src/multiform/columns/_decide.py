@@ -5,11 +5,16 @@
 3. date: a date type, or text of which every cell reads as a date in one format
 4. number: a number type, or text of which every cell reads as a number and none begins with a needless 0, as in 00123;
    then it is
-   - an identifier, if all its values are distinct whole numbers and it counts up evenly, or is called an id, or they
-     are all as long as a telephone number;
+   - an identifier, if its values are whole and
+     - it counts the rows: all are distinct, and at least half of the numbers of their range, or
+     - it is called as people are, patient or customer no: it has 20 distinct values or more, or
+     - it is called an id: it has 20 distinct values or more, of at most 5 cells each on average, or
+     - it is called a key, an index or the like: all are distinct, or
+     - at least half are distinct, and all are as long as a telephone number;
    - a code, if it has 3 to 12 distinct values, all whole;
    - else a number
-5. identifier: text, (almost) all distinct, of a word or two
+5. identifier: text of a word or two, which is (almost) all distinct, or is called an identifier, as above; or of which
+   more than 50 values and at least half are distinct, and none is common: patients return
 6. text: more than 50 distinct values, of three words or more on average
 7. category: all other text
 """
@@ -22,12 +27,28 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Doubles
-from multiform.columns._cells import DATE_FORMATS, TableError, any_numbers, as_dates, as_text, is_plain, polars
+from multiform.columns._cells import (
+    DATE_FORMATS,
+    TableError,
+    any_numbers,
+    as_dates,
+    as_numbers,
+    as_text,
+    is_plain,
+    polars,
+)
 from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Column, Date, Dropped, Number, Text
 
 ROLES = ("number", "category", "date", "text", "identifier", "drop")
-IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid|key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
+PERSON_NAME = re.compile(
+    r"^(patient(en)?|subject|person|participant|respondent|proband(en)?|customer|client|user|member|employee|student)"
+    r"[\s_.-]*(id|nr|no|num|number|nummer|code|key|name)?$|(^|[\s_.-])mrn$",
+    re.IGNORECASE,
+)
+IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid)$", re.IGNORECASE)
 CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
+DISTINCT_NAME = re.compile(r"(^|[\s_.-])(key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
+COUNTS = "it counts the rows"
 COMMA = ", with a decimal comma"
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 
@@ -37,7 +58,10 @@ MOST_WORDS = 200  # columns that a text becomes at most
 MANY_VALUES = 50  # distinct ones, from which on words are read one by one
 MANY_WORDS = 3.0  # on average, in free text
 ENOUGH_ROWS = 20  # to call a column of distinct values an identifier
+SHUFFLED_ROWS = 50  # to see that numbers count the rows though their order is lost
+RETURNS = 5  # rows of one patient, on average, that leave an id an identifier
 ALMOST_ALL = 0.95
+COMMON = 0.05  # of the cells, that one value has
 LONG_NUMBER = 9  # digits
 
 
@@ -155,35 +179,86 @@ def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | N
     if unreadable or not len(present) or padded:
         return None
     whole = bool((present == np.round(present)).all())
-    if whole and n_distinct == len(present) >= ENOUGH_ROWS and (why := _identifying(name, present)):
-        return Dropped(name, why, "identifier")
     n_values = len(np.unique(present))
+    if whole and (why := _identifying(name, present, n_values)):
+        return Dropped(name, why, "identifier")
     if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
         return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma)
     return Number.learn(name, "every cell reads as a number" + COMMA * comma, values, decimal_comma=comma)
 
 
-def _identifying(name: str, values: Doubles) -> str | None:
-    """Why distinct whole numbers are names and not measures; None if they seem to be measures."""
-    if IDENTIFIER_NAME.search(name) or CAMEL_IDENTIFIER.search(name):
-        return "all values are distinct, and its name says that it is an identifier"
-    if len(np.unique(np.diff(values))) == 1:
-        return "it counts the rows"
-    digits = {len(f"{abs(value):.0f}") for value in values}
-    is_long = len(digits) == 1 and digits.pop() >= LONG_NUMBER
-    return "all values are distinct numbers of the same length" if is_long else None
+def _identifying(name: str, values: Doubles, n_distinct: int) -> str | None:
+    """Why whole numbers are names and not measures; None if they seem to be measures."""
+    if n_distinct < ENOUGH_ROWS:
+        return None
+    if n_distinct == len(values) and _count(values):
+        return COUNTS
+    distinct = _in_cells(n_distinct, len(values))
+    if _named(name, n_distinct, len(values)) or (n_distinct == len(values) and DISTINCT_NAME.search(name)):
+        return f"its name says so; {distinct}"
+    shortest, longest = (len(f"{value:.0f}") for value in (np.abs(values).min(), np.abs(values).max()))
+    is_long = longest == shortest >= LONG_NUMBER and 2 * n_distinct >= len(values)
+    return f"{distinct}, numbers of the same length" if is_long else None
+
+
+def _named(name: str, n_distinct: int, n_cells: int) -> bool:
+    """Whether a column is called an identifier, and has as many values as one has."""
+    if n_distinct < ENOUGH_ROWS:
+        return False
+    if PERSON_NAME.search(name):
+        return True
+    return bool(IDENTIFIER_NAME.search(name) or CAMEL_IDENTIFIER.search(name)) and RETURNS * n_distinct >= n_cells
+
+
+def _count(values: Doubles) -> bool:
+    """Whether whole numbers count: each is there once, and at least half of those that could be. Fewer than 50 must be
+    in order, too.
+    """
+    steps = np.diff(np.sort(values))
+    if len(values) < ENOUGH_ROWS or not steps.all() or np.abs(values).max() >= 2**53:
+        return False
+    step = int(np.gcd.reduce(steps.astype(np.int64)))
+    ordered = len(np.unique(np.sign(np.diff(values)))) == 1
+    return bool(steps.sum() / step < 2 * len(values)) and (ordered or len(values) >= SHUFFLED_ROWS)
+
+
+def counts_rows(series: Any) -> bool:
+    """Whether a column counts the rows of a table."""
+    if not is_plain(series):
+        return False
+    for part in (series.head(ENOUGH_ROWS), series):  # most columns do not, and a few cells show it
+        values, unreadable = as_numbers(part)
+        if (
+            unreadable
+            or np.isnan(values).any()
+            or (values != np.round(values)).any()
+            or len(np.unique(values)) < len(values)
+        ):
+            return False
+    return _count(values)
 
 
 def _words(name: str, text: Any, n_distinct: int, most_categories: int, most_words: int) -> Column:
     present = text.drop_nulls()
     n_words = float(present.str.split(" ").list.len().mean())
-    mostly_distinct = n_distinct >= ALMOST_ALL * len(present)
-    if mostly_distinct and len(present) >= ENOUGH_ROWS and n_words < MANY_WORDS:
-        return Dropped(name, f"{n_distinct} distinct values in {len(present)} cells", "identifier")
+    if n_words < MANY_WORDS and len(present) >= ENOUGH_ROWS:
+        distinct = _in_cells(n_distinct, len(present))
+        if n_distinct >= ALMOST_ALL * len(present):
+            return Dropped(name, distinct, "identifier")
+        if _named(name, n_distinct, len(present)):
+            return Dropped(name, f"its name says so; {distinct}", "identifier")
+        if 2 * n_distinct >= len(present) and n_distinct > MANY_VALUES:
+            commonest = int(present.value_counts()["count"].max())
+            if commonest <= COMMON * len(present):
+                return Dropped(name, distinct, "identifier")
     if n_distinct > MANY_VALUES and n_words >= MANY_WORDS:
         return _text(name, f"{n_words:.0f} words a cell, {n_distinct} distinct texts", text, most_words)
     why = f"{n_distinct} distinct value{'s' * (n_distinct != 1)}"
     return Category.learn(name, why, text.to_list(), most=most_categories)
+
+
+def _in_cells(n_distinct: int, n_cells: int) -> str:
+    return f"{n_distinct} distinct values in {n_cells} cells"
 
 
 def _text(name: str, why: str, text: Any, most_words: int) -> Column:

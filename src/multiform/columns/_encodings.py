@@ -227,6 +227,11 @@ class Encoding:
         return cls(codes, owner, np.concatenate(center), np.concatenate(scale))
 
     @property
+    def names(self) -> list[str]:
+        """Of the features."""
+        return [code.name for code in self.codes]
+
+    @property
     def column_owner(self) -> npt.NDArray[np.int64]:
         """The test that each column belongs to."""
         return np.repeat(np.array(self.owner, dtype=np.int64), [code.width for code in self.codes])
@@ -235,11 +240,15 @@ class Encoding:
         """The names of a test's features."""
         return [code.name for code, owner in zip(self.codes, self.owner, strict=True) if owner == test]
 
+    def cells(self, columns: Mapping[str, Array]) -> dict[str, Array]:
+        """The features of some patients, numbers with NaN or words with None; what is not given is missing."""
+        missing = np.full(len(next(iter(columns.values()))), np.nan)
+        return {code.name: _read(code.name, columns.get(code.name, missing), type(code)) for code in self.codes}
+
     def encode(self, columns: Mapping[str, Array]) -> Floats:
         """The columns of some patients, side by side; a feature that is not given is missing."""
-        missing = np.full(len(next(iter(columns.values()))), np.nan)
-        found: list[Any] = [_read(code.name, columns.get(code.name, missing), type(code)) for code in self.codes]
-        raw = np.hstack([code.columns(values) for code, values in zip(self.codes, found, strict=True)])
+        cells: Any = self.cells(columns)
+        raw = np.hstack([code.columns(cells[code.name]) for code in self.codes])
         standard = np.clip((raw - self.center) / self.scale, -FARTHEST, FARTHEST)
         return np.ascontiguousarray(standard, dtype=np.float32)
 

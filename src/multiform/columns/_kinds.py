@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import repeat
 from typing import Any, ClassVar
 
 import numpy as np
 
-from multiform._typing import Array, Doubles
+from multiform._typing import Array, Bools, Doubles
 from multiform.columns._cells import as_dates, as_numbers, as_text, is_plain, polars
 from multiform.state import require, require_array, require_names
 
@@ -27,7 +28,9 @@ FEWEST_VALUES, MOST_VALUES = 3, 12
 LEAST_CELLS = 1, 1
 DAY = 86_400.0
 Texts = Sequence[str | None] | Array
-Encoded = tuple[Doubles, dict[str, int]]
+Cells = tuple[Any, Bools]  # numbers with NaN or texts with None, and which of them are there but cannot be read
+NO_PLACE = -2  # of a missing category among the values; -1 is another value
+KNOWN_WORDS, NO_KNOWN_WORD = "known words", "no known word"
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,21 @@ class Column(ABC):
         """Names of the columns of numbers that it becomes."""
 
     @abstractmethod
-    def encode(self, series: Any) -> Encoded:
-        """The numbers for a polars series of any length, shape (n, width), and how many of its cells are odd, a dict.
+    def read(self, series: Any) -> Cells:
+        """The cells of a polars series of any length: numbers with NaN or texts with None; and which are no gaps and
+        yet cannot be read (a word in a column of numbers)."""
 
-        They are "missing", "unseen" (a category that the training data do not have) or "unreadable" (in a column of
-        numbers or dates, a cell that is neither).
-        """
+    @abstractmethod
+    def columns(self, cells: Any) -> Doubles:
+        """The columns of numbers that these cells become: shape (n, width)."""
+
+    def encode(self, series: Any) -> Doubles:
+        """The columns of numbers that a polars series becomes: shape (n, width)."""
+        return self.columns(self.read(series)[0])
+
+    def looks(self, cells: Any, encoded: Doubles) -> Any:
+        """The cells as one remembers them (`Seen`); `encoded` is what they become."""
+        return cells
 
     @property
     def width(self) -> int:
@@ -92,8 +104,11 @@ class Dropped(Column):
     def feature_names(self) -> list[str]:
         return []
 
-    def encode(self, series: Any) -> Encoded:
-        return np.empty((len(series), 0)), {}
+    def read(self, series: Any) -> Cells:
+        return np.full(len(series), np.nan), np.zeros(len(series), dtype=bool)
+
+    def columns(self, cells: Any) -> Doubles:
+        return np.empty((len(cells), 0))
 
     def typed(self, series: Any) -> Any:
         if is_plain(series):
@@ -143,11 +158,11 @@ class Number(Column):
         each = [*(f"{self.name} > {step:g}" for step in self.steps), *(f"{self.name} = {v:g}" for v in self.values)]
         return [self.name, *each, *missing] if self.fill_all else [self.name, *missing, *each]
 
-    def columns(self, values: Doubles) -> Doubles:
+    def columns(self, cells: Doubles) -> Doubles:
         """The columns of numbers with NaN: shape (n, width)."""
-        filled = self.filled(values)
-        read = filled if self.fill_all else values
-        told = [np.isnan(values)] if self.has_missing else []
+        filled = self.filled(cells)
+        read = filled if self.fill_all else cells
+        told = [np.isnan(cells)] if self.has_missing else []
         each = [*(read > step for step in self.steps), *(read == value for value in self.values)]
         parts = [filled, *each, *told] if self.fill_all else [filled, *told, *each]
         return np.column_stack(parts).astype(np.float64, copy=False)
@@ -160,12 +175,9 @@ class Number(Column):
         values, _ = as_numbers(series, self.decimal_comma)
         return polars().Series(self.name, values).fill_nan(None)
 
-    def encode(self, series: Any) -> Encoded:
-        values, unreadable = as_numbers(series, self.decimal_comma)
-        missing = np.isnan(values)
-        unseen = int((~missing & ~np.isin(values, self.values)).sum()) if self.values else 0
-        odd = {"missing": int(missing.sum()) - unreadable, "unseen": unseen, "unreadable": unreadable}
-        return self.columns(values), odd
+    def read(self, series: Any) -> Cells:
+        values, _ = as_numbers(series, self.decimal_comma)
+        return values, _unreadable(series, values)
 
 
 class Code(Number):
@@ -220,13 +232,15 @@ class Category(Column):
         return [*names, *other, *self._missing_name()]
 
     @cached_property
-    def _place(self) -> dict[str, int]:
-        return {value: place for place, value in enumerate(self.values)}
+    def _place(self) -> dict[str | None, int]:
+        return {value: place for place, value in enumerate(self.values)} | {None: NO_PLACE}
 
-    def columns(self, texts: Texts) -> Doubles:
+    def columns(self, cells: Texts) -> Doubles:
         """The columns of texts with None: shape (n, width)."""
-        missing = np.array([text is None for text in texts], dtype=bool)
-        place = np.array([self._place.get(text, -1) for text in self.filled(texts)], dtype=np.intp)
+        place = np.fromiter(map(self._place.get, cells, repeat(-1)), dtype=np.intp, count=len(cells))
+        missing = place == NO_PLACE
+        if self.fill is not None:
+            place[missing] = self._place[self.fill]
         encoded = np.zeros((len(place), self.width))
         known = np.flatnonzero(place >= 0)
         encoded[known, place[known]] = 1
@@ -242,10 +256,8 @@ class Category(Column):
         found[:] = [self.fill if text is None else text for text in texts]
         return found
 
-    def encode(self, series: Any) -> Encoded:
-        texts = as_text(series).to_list()
-        unseen = sum(text is not None and text not in self._place for text in texts)
-        return self.columns(texts), {"missing": texts.count(None), "unseen": unseen}
+    def read(self, series: Any) -> Cells:
+        return as_text(series).to_list(), np.zeros(len(series), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -269,18 +281,21 @@ class Date(Column):
         milliseconds = (pl.Series(self.name, seconds).fill_nan(None) * 1000).round(0).cast(pl.Int64)
         return milliseconds.cast(pl.Datetime("ms"))
 
-    def encode(self, series: Any) -> Encoded:
-        seconds, unreadable = as_dates(series, self.format)
-        missing = np.isnan(seconds)
-        moments = np.where(missing, self.median, seconds)
+    def read(self, series: Any) -> Cells:
+        seconds, _ = as_dates(series, self.format)
+        return seconds, _unreadable(series, seconds)
+
+    def columns(self, cells: Doubles) -> Doubles:
+        """The columns of moments, seconds since 1970, with NaN: shape (n, width)."""
+        missing = np.isnan(cells)
+        moments = np.where(missing, self.median, cells)
         days = moments / DAY
         month = np.array(moments, dtype="datetime64[s]").astype("datetime64[M]").astype(np.int64) % 12
         # 1 January 1970 was a Thursday.
         turns = [month / 12, (np.floor(days) + 3) % 7 / 7, *([days % 1] if self.has_time else [])]
         circles = [part(2 * np.pi * turn) for turn in turns for part in (np.sin, np.cos)]
         columns = [days, *circles, *([missing] if self.has_missing else [])]
-        odd = {"missing": int(missing.sum()) - unreadable, "unreadable": unreadable}
-        return np.column_stack(columns).astype(np.float64), odd
+        return np.column_stack(columns).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,10 +321,31 @@ class Text(Column):
         vectorizer.idf_ = self.weights
         return vectorizer
 
-    def encode(self, series: Any) -> Encoded:
-        text = as_text(series)
-        values = self._fitted.transform(text.fill_null("").to_list()).toarray()
-        return np.asarray(values, dtype=np.float64), {"missing": int(text.null_count())}
+    def read(self, series: Any) -> Cells:
+        return as_text(series).to_list(), np.zeros(len(series), dtype=bool)
+
+    def columns(self, cells: Texts) -> Doubles:
+        """The weights of the words in texts with None: shape (n, width)."""
+        texts = ["" if text is None else text for text in cells]
+        if not texts:  # scikit-learn takes no empty table
+            return np.empty((0, self.width))
+        return np.asarray(self._fitted.transform(texts).toarray(), dtype=np.float64)
+
+    def looks(self, cells: Any, encoded: Doubles) -> Any:
+        """Only whether there is a word that is known."""
+        known = np.asarray(encoded.any(axis=1))
+        return [
+            None if text is None else KNOWN_WORDS if has_one else NO_KNOWN_WORD
+            for text, has_one in zip(cells, known, strict=True)
+        ]
+
+
+def _unreadable(series: Any, values: Doubles) -> Bools:
+    """Which cells have no value, and yet are no gaps."""
+    found = np.isnan(values)
+    if found.any():
+        found[found] = as_text(series.filter(polars().Series(found))).is_not_null().to_numpy()
+    return found
 
 
 def _vectorizer(**settings: Any) -> Any:

@@ -37,8 +37,8 @@ def load_heart_disease(
 
         costs : dict
             Its price alone, in Canadian dollars (Turney 1995).
-        groups : dict
-            For each group of tests that share a part of their price, that of each once another has been bought.
+        discounts : dict
+            Tests that share a part of their price: for each such set, that of each once another has been bought.
         delays : dict
             Whether its result is "immediate" or "delayed".
 
@@ -48,7 +48,7 @@ def load_heart_disease(
     >>> heart = load_heart_disease()
     >>> heart.data.shape, heart.target[:5]
     ((303, 13), array([0, 1, 1, 0, 0]))
-    >>> heart.costs["chol"], heart.groups["A"]
+    >>> heart.costs["chol"], heart.discounts["A"]
     (7.27, {'chol': 5.17, 'fbs': 3.1})
     """
     if target not in ("presence", "grade"):
@@ -125,12 +125,12 @@ def _rows(name: str) -> list[list[str]]:
 def _heart_costs() -> dict[str, dict[str, Any]]:
     header, *rows = _rows("heart_disease_costs")
     tests = [dict(zip(header, row, strict=True)) for row in rows]
-    groups: dict[str, Any] = {test["group"]: {} for test in tests if test["group"]}
+    discounts: dict[str, Any] = {test["discount"]: {} for test in tests if test["discount"]}
     for test in tests:
-        if test["group"]:
-            groups[test["group"]][test["test"]] = float(test["cost_in_group"])
+        if test["discount"]:
+            discounts[test["discount"]][test["test"]] = float(test["discounted_cost"])
     costs = {test["test"]: float(test["cost"]) for test in tests}
-    return {"costs": costs, "groups": groups, "delays": {test["test"]: test["result"] for test in tests}}
+    return {"costs": costs, "discounts": discounts, "delays": {test["test"]: test["result"] for test in tests}}
 
 
 def _loaded(

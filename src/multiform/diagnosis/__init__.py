@@ -4,6 +4,7 @@ from multiform.diagnosis._evaluation import Evaluation, EvaluationRow, nested_ev
 from multiform.diagnosis._plan import Acquisitions, FlowStep, Plan, flow_steps
 from multiform.diagnosis._planner import DiagnosisPlanner, ThetaNotReachedWarning
 from multiform.diagnosis._planning import FrontierPoint
+from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue
 from multiform.diagnosis._search import SearchProof
 from multiform.diagnosis._session import DiagnosisSession, NextEvidence
 from multiform.diagnosis._tariff import Tariff, read_costs
@@ -18,9 +19,12 @@ __all__ = [
     "FrontierPoint",
     "NextEvidence",
     "Plan",
+    "Results",
     "SearchProof",
+    "StrangeResult",
     "Tariff",
     "ThetaNotReachedWarning",
+    "UnfamiliarValue",
     "flow_steps",
     "nested_evaluation",
     "read_costs",

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import _safe_indexing
 
-from multiform._typing import Array, Doubles
+from multiform._typing import Array, Doubles, Indices
 from multiform.columns import columns_of
+from multiform.diagnosis._planning import standard_error
+from multiform.diagnosis._results import read_results
+from multiform.folds import drawn_folds, group_codes, splits_of
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
@@ -116,6 +118,7 @@ def nested_evaluation(
     planner: DiagnosisPlanner,
     X: Any,
     y: Any,
+    groups: Any = None,
     *,
     cv: int = 5,
     repeats: int = 1,
@@ -132,17 +135,17 @@ def nested_evaluation(
         Called in each outer fold, at first with ``at=None`` and then with ``at`` each level of the frontier; returns
         bills and answers (class indices) of the test patients by name. It is given ``planning`` and ``encoding``,
         which were learnt from the training patients ``X_train``, the ``level`` of the plan, the ``allowed_loss``, the
-        test patients ``X_test``, the same encoded as ``rows``, and a ``seed``.
+        test patients ``X_test``, the same as ``results`` that the judge reads, and a ``seed``.
     """
+    if cv < 2:
+        raise ValueError(f"cv of DiagnosisPlanner.evaluate must be at least 2, as a part is held out; got {cv!r}.")
     y = np.asarray(y)
     seeds = np.random.SeedSequence(random_state).generate_state(repeats).tolist()
-    splits = [
-        (seed, train, test)
-        for seed in seeds
-        for train, test in StratifiedKFold(cv, shuffle=True, random_state=seed).split(np.zeros(len(y)), y)
-    ]
+    target, people = np.unique(y, return_inverse=True)[1], group_codes(groups, len(y), "DiagnosisPlanner.evaluate")
+    drawn = [(seed, drawn_folds(target, cv, np.random.default_rng(seed), people)) for seed in seeds]
+    splits = [(seed, *split) for seed, folds in drawn for split in splits_of(folds)]
     folds = Parallel(n_jobs=n_jobs)(
-        delayed(_one_fold)(planner, X, y, train, test, seed, frontier, rivals) for seed, train, test in splits
+        delayed(_one_fold)(planner, X, y, people, train, test, seed, frontier, rivals) for seed, train, test in splits
     )
     # Of each method: bills, right answers, change of right answers and how often, summed over repeats.
     sums: dict[str, Doubles] = {}
@@ -152,17 +155,19 @@ def nested_evaluation(
             told = [cost, right, right.astype(np.float64) - right_on_full_evidence, np.ones(len(test))]
             sums.setdefault(name, np.zeros((4, len(y))))[:, test] += told
     _, thetas, orders, panels = zip(*folds, strict=True)
-    rows = {name: _row(name, one, panels[0]) for name, one in sums.items()}
+    rows = {name: _row(name, one, panels[0], people) for name, one in sums.items()}
     full_accuracy, plan = rows.pop("full evidence").accuracy, rows.pop("plan")
     levels = tuple(rows.pop(name) for name in list(rows) if name.startswith("level "))
     theta = float(np.mean(thetas))
-    return Evaluation(plan, levels, theta, full_accuracy, panels[0], len(y), cv, repeats, orders), rows
+    n_folds = len(splits) // repeats
+    return Evaluation(plan, levels, theta, full_accuracy, panels[0], len(y), n_folds, repeats, orders), rows
 
 
-def _row(name: str, sums: Doubles, panel: float) -> EvaluationRow:
+def _row(name: str, sums: Doubles, panel: float, groups: Indices | None) -> EvaluationRow:
     used = sums[3] > 0
-    cost, right, change = means = sums[:3, used] / sums[3, used]
-    cost_error, _, change_error = (float(one.std(ddof=1) / np.sqrt(used.sum())) for one in means)
+    cost, right, change = sums[:3, used] / sums[3, used]
+    own = None if groups is None else groups[used]
+    cost_error, change_error = standard_error(cost, own), standard_error(change, own)
     mean_cost = float(cost.mean())
     share = mean_cost / panel if panel else 0.0
     return EvaluationRow(name, float(right.mean()), float(change.mean()), change_error, mean_cost, cost_error, share)
@@ -172,6 +177,7 @@ def _one_fold(
     planner: DiagnosisPlanner,
     X: Any,
     y: Array,
+    groups: Indices | None,
     train: Array,
     test: Array,
     seed: int,
@@ -181,17 +187,17 @@ def _one_fold(
     """Bills and right answers of each method; theta; the order of the plan; the cost of the full panel."""
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     planner = clone(planner)
-    classes, encoding, planning = planner._prepare(X_train, y[train])
-    theta, _, level, plan, _ = planner._decide(planning)
+    classes, encoding, seen, planning = planner._prepare(X_train, y[train], None if groups is None else groups[train])
+    theta, _, level, _, plan, _ = planner._decide(planning)
     tariff = planning.tariff
-    rows = encoding.encode(columns_of(X_test, [code.name for code in encoding.codes]))
-    full_answer, _, _ = planning.judge.opinion(tariff.everything, rows)
+    results = read_results(encoding, seen, columns_of(X_test, encoding.names))
+    full_answer, _, _ = planning.judge.of(results)(tariff.everything, np.arange(len(test)))
     outcomes = {"full evidence": (np.full(len(test), tariff.panel_cost), full_answer)}
-    fold = {"planning": planning, "encoding": encoding, "level": level, "rows": rows, "seed": seed}
+    fold = {"planning": planning, "encoding": encoding, "level": level, "results": results, "seed": seed}
     fold |= {"X_train": X_train, "X_test": X_test, "allowed_loss": planning.full_accuracy - theta + planner.tolerance}
     for at in (None, *(planning.ladder if frontier else ())):
         name, made, used = ("plan", plan, level) if at is None else (f"level {at:g}", planning.plan(at)[0], at)
-        outcomes[name] = planning.followed(made, used, rows)
+        outcomes[name] = planning.followed(made, used, results)
         if rivals is not None:
             outcomes |= rivals(**fold, at=at)
     told = {name: (cost, classes[answer] == y[test]) for name, (cost, answer) in outcomes.items()}

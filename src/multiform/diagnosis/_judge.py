@@ -32,7 +32,7 @@ An unsure answer that no further evidence would change has a small regret, and g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,6 +41,7 @@ from scipy.special import softmax
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.classifier import QMSClassifier
 from multiform.diagnosis._models import EvidenceModels
+from multiform.diagnosis._results import Results
 from multiform.diagnosis._search import Sets, Words, pack
 from multiform.separators import Scaling, Separators
 from multiform.state import require, require_array, require_names, require_numbers
@@ -257,6 +258,20 @@ class Judge:
             doubt = np.maximum(regret(trust, chances), LEAST_DOUBT)
         # Single precision, as it is remembered: who stops must not depend on who asks.
         return scores.argmax(axis=1).astype(np.int64), chances, doubt.astype(np.float32).astype(np.float64)
+
+    def of(self, results: Results) -> Callable[[int, Array], Opinion]:
+        """Opinions of new patients, by their places: each on what can be used of the evidence set."""
+
+        def opinion(tests: int, patients: Array) -> Opinion:
+            told = tests & ~results.lost[patients]
+            answer, doubt = np.zeros(len(told), dtype=np.int64), np.zeros(len(told))
+            chances = np.zeros((len(told), self.full.shape[1]))
+            for one in np.unique(told):
+                part = told == one
+                answer[part], chances[part], doubt[part] = self.opinion(int(one), results.rows[patients[part]])
+            return answer, chances, doubt
+
+        return opinion
 
     def unseen(self, tests: int, patients: Array) -> Opinion:
         """Of some training patients, by models that have not seen them."""

@@ -113,7 +113,7 @@ class Plan:
 def follow(
     plan: Plan, tariff: Tariff, opinion: Callable[[int, Any], Opinion], level: float, patients: Array
 ) -> tuple[Array, Doubles, Array, Doubles]:
-    """Send patients (rows, or indices) along the plan; `opinion(set, patients)` is what is thought of some of them.
+    """Send patients (by their places) along the plan; `opinion(set, patients)` is what is thought of some of them.
 
     Returns the last node that each one came to (-1 for those who need no test), the bill, and answer and chances there.
     """

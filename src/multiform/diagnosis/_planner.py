@@ -14,17 +14,18 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from multiform._typing import Array, Doubles, Floats
-from multiform.columns import Encoding, columns_of
+from multiform._typing import Array, Doubles
+from multiform.columns import Encoding, Number, Seen, columns_of
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge
-from multiform.diagnosis._models import EvidenceModels, evidence_estimator
+from multiform.diagnosis._models import EvidenceModels, chooses_noise, evidence_estimator
 from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
+from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
 from multiform.diagnosis._tariff import Tariff, tariff_and_features
-from multiform.folds import drawn_folds
+from multiform.folds import drawn_folds, group_codes, warn_of_copies
 from multiform.state import (
     all_or_nothing,
     fitted_state,
@@ -45,6 +46,11 @@ FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_o
 SAME = ("classes_", "n_features_in_", "feature_names_in_", *FIGURES, "remaining_costs_", "traffic_")
 RECORDS = ("tariff_", "encoding_", "plan_", "certificate_", "frontier_", "judge_")
 DERIVED = ("order_", "panel_cost_")
+NEWER: dict[str, Any] = {
+    "unpriced_columns_": [],
+    "seen_": {},
+    "plan_accuracy_": None,
+}  # what files of 0.1.0 do not have, and what it is then
 
 
 class ThetaNotReachedWarning(UserWarning):
@@ -63,10 +69,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     costs : dict, data frame or path
         The price of each test, by name; or a table (data frame, CSV file) with the columns ``test`` and ``cost``, and
-        maybe ``group`` and ``cost_in_group``. Columns of X that belong to no test are not used.
-    groups : dict of dicts, default=None
+        maybe ``discount`` and ``discounted_cost``. Columns of X that belong to no test are not used.
+    discounts : dict of dicts, default=None
         Tests that share a part of their price: ``{"blood": {"chol": 5.17, "fbs": 3.10}}`` is what each of them costs
-        once another one of the group has been bought.
+        once another one of them has been bought.
     features : dict, default=None
         The features that a test yields, where they are not the one column of the same name:
         ``{"ecg": ["rate", "axis"]}``.
@@ -121,6 +127,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The accuracy to keep.
     full_accuracy_ : float
         Cross-fitted accuracy with all evidence.
+    plan_accuracy_ : float
+        Cross-fitted accuracy under the plan; noise and stopping level are chosen again without those who are judged, so
+        that it is not flattered by either choice.
     level_ : float
         The stopping level; 0 where none keeps theta, so that the plan buys everything.
     expected_cost_ : float
@@ -136,19 +145,24 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         each diagnosis. ``stopped_at_once_`` is the share who need no test.
     remaining_costs_ : list of lists
         Of each node: what those who come to it with each diagnosis still pay on average.
+    unpriced_columns_ : list of str
+        The columns of a data frame that the plan does not use, as `costs` has no price for them.
     classes_ : ndarray of shape (m,)
     tariff_ : Tariff
     encoding_ : Encoding
         How features become the columns that the classifiers read.
     judge_ : Judge
         The classifiers of the evidence sets, and how far each can be trusted.
+    seen_ : dict of str to Seen
+        What each feature looked like in training, so that a result that no patient could have had is recognised.
     feature_names_in_ : ndarray of shape (p,)
     n_features_in_ : int
 
     Notes
     -----
-    A result that is missing in the data although its test was bought is paid for and read as the median, with an
-    indicator where there are enough of them; see `docs/diagnosis.md`.
+    A result that is missing in the data although its test was bought is paid for. Where there were enough such gaps to
+    learn from, an indicator of the gap is a column of its own; else the answer is the one without the test. See
+    `docs/diagnosis.md`.
 
     The plan keeps the encoded records that it was made from, so that it can answer on evidence sets off its own way (a
     test that cannot be done, findings in another order).
@@ -173,7 +187,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "costs": "no_validation",  # type: ignore[dict-item]  # read_costs and Tariff say what is wrong
-        "groups": [dict, None],
+        "discounts": [dict, None],
         "features": [dict, None],
         "known": ["array-like", str],
         "requires": [dict, None],
@@ -197,7 +211,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         costs: Any,
         *,
-        groups: Any = None,
+        discounts: Any = None,
         features: Any = None,
         known: Any = (),
         requires: Any = None,
@@ -217,7 +231,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
     ) -> None:
         self.costs = costs
-        self.groups = groups
+        self.discounts = discounts
         self.features = features
         self.known = known
         self.requires = requires
@@ -240,7 +254,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     @all_or_nothing
-    def fit(self, X: Any, y: Any) -> DiagnosisPlanner:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> DiagnosisPlanner:
         """Make the plan.
 
         Parameters
@@ -250,9 +264,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             cell) is a missing result; columns of words are categories.
         y : array-like of shape (n,)
             The diagnoses.
+        groups : array-like of shape (n,), default=None
+            Whose each row is, where a patient has several: whole patients are held out, so that every figure is about
+            new ones.
         """
-        classes, encoding, planning = self._prepare(X, y)
-        theta, frontier, level, plan, proof = self._decide(planning)
+        classes, encoding, seen, planning = self._prepare(X, y, groups)
+        theta, frontier, level, accuracy, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
         node, cost, answer, _ = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
@@ -260,20 +277,22 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         remaining, traffic = _outlook(planning, plan, node, answer, cost)
 
         self.classes_ = classes
-        self.feature_names_in_ = np.array([code.name for code in encoding.codes], dtype=object)
+        self.feature_names_in_ = np.array(encoding.names, dtype=object)
         self.n_features_in_ = len(encoding.codes)
-        self.tariff_, self.encoding_, self.judge_ = tariff, encoding, kept
+        self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, kept, seen
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
+        self.plan_accuracy_ = accuracy
         self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
         self.expected_cost_, self.panel_cost_ = float(cost.mean()), tariff.panel_cost
         self.remaining_costs_, self.traffic_ = remaining, traffic
         self.stopped_at_once_ = float((node < 0).mean())
+        self.unpriced_columns_ = [str(name) for name in getattr(X, "columns", ()) if str(name) not in encoding.names]
         return self
 
-    def _prepare(self, X: Any, y: Any) -> tuple[Array, Encoding, Planning]:
-        """The classes, how features are read, and how plans are made of these patients."""
-        tariff, features = tariff_and_features(self.costs, self.groups, self.known, self.requires, self.features)
+    def _prepare(self, X: Any, y: Any, groups: Any = None) -> tuple[Array, Encoding, dict[str, Seen], Planning]:
+        """The classes, how features are read and what they looked like, and how plans are made of these patients."""
+        tariff, features = tariff_and_features(self.costs, self.discounts, self.known, self.requires, self.features)
         betas = _checked_betas(self.beta)
         columns = _columns(
             X,
@@ -303,20 +322,23 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoding = Encoding.learnt(columns, features)
         rows = encoding.encode(columns)
         n = len(target)
+        people = group_codes(groups, n, "DiagnosisPlanner")
+        if people is None:
+            warn_of_copies(rows, "DiagnosisPlanner")
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
-        folds = drawn_folds(target, n_folds, np.random.default_rng(seed))
-        folds = np.unique(folds, return_inverse=True)[1].astype(np.int64).ravel()
+        folds = drawn_folds(target, n_folds, np.random.default_rng(seed), people)
         about = rows, target, folds, encoding.column_owner, len(classes)
         models = EvidenceModels(*about, evidence_estimator(self.estimator, n), betas, seed, self.n_jobs)
         for mask in models.masks:
             if len(np.unique(target[mask > 0])) < 2 or mask.all():
                 raise ValueError(
                     "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
-                    f"got n_samples={n}. Give more patients, or a smaller cv."
+                    f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
+                    "patients, or a smaller cv."
                 )
-        some = _some_sets(tariff, seed)
-        if self.estimator is None:
-            models = models.with_best_noise(some)
+        some, flattery = _some_sets(tariff, seed), 0.0
+        if chooses_noise(self.estimator):
+            models, flattery = models.with_best_noise(some, tariff.everything)
         planning = Planning(
             tariff,
             Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything]),
@@ -325,18 +347,24 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             time_limit=float(self.time_limit),
             error_price=float(self.error_price),
             thorough=exact,
+            groups=people,
+            flattery=flattery,
         )
-        return classes, encoding, planning
+        n_groups = None if people is None else int(people.max()) + 1
+        return classes, encoding, learn_seen(encoding, columns, n_groups), planning
 
-    def _decide(self, planning: Planning) -> tuple[float, list[FrontierPoint], float, Plan, SearchProof]:
-        """Theta, the levels that were considered, the level, and the plan at it with what is known of its order."""
+    def _decide(self, planning: Planning) -> tuple[float, list[FrontierPoint], float, float, Plan, SearchProof]:
+        """Theta, the levels that were considered, the chosen one, the plan's accuracy, the plan, and its proof."""
         theta = planning.full_accuracy if self.theta is None else float(self.theta)
         if self.level != "auto":
             level = float(self.level)
             frontier = [planning.frontier_point(level)]
+            accuracy = frontier[0].accuracy
         else:
             # The accuracy of the plan is full_accuracy - loss.
-            frontier, point = planning.choose_level(planning.full_accuracy - theta + self.tolerance)
+            most_loss = planning.full_accuracy - theta + self.tolerance
+            frontier, point = planning.choose_level(most_loss)
+            accuracy = planning.accuracy_at_chosen_levels(frontier, most_loss)
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
                 warnings.warn(
@@ -346,7 +374,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     ThetaNotReachedWarning,
                     stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
-        return theta, frontier, level, *planning.plan(level, exact=planning.thorough)
+        return theta, frontier, level, accuracy, *planning.plan(level, exact=planning.thorough)
 
     # --------------------------------------------------------------------------------------------- following it
 
@@ -354,7 +382,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Buy evidence for each patient as the plan says, and answer.
 
         X holds all results, as in `fit`; here, in `predict` and in `predict_proba` only those that the plan buys are
-        looked at.
+        looked at. A result that no training patient could have had is paid for and not used; an `UnfamiliarWarning`
+        says so, and `unfamiliar` lists such results.
         """
         node, cost, answer, chances = self._followed(X)
         tests, paths = self.tariff_.tests, self.plan_.paths
@@ -370,7 +399,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        return self.acquire(X).answer
+        _, _, answer, _ = self._followed(X)
+        return np.asarray(self.classes_[answer])
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
@@ -378,9 +408,24 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
-        rows = self._encoded(X)
-        answer, _, _ = self.judge_.opinion(self.tariff_.everything, rows)
+        results = self._results(X)
+        results.warn(stacklevel=2)
+        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)))
         return np.asarray(self.classes_[answer])
+
+    def unfamiliar(self, X: Any) -> list[StrangeResult]:
+        """The results that no training patient could have had: of each the row, the feature, the value, what was seen.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from multiform import DiagnosisPlanner
+        >>> age = np.arange(100.0) % 49 + 29
+        >>> planner = DiagnosisPlanner({"age": 1}, level=0.01, random_state=0).fit(age[:, None], age > 50)
+        >>> [found.sentence for found in planner.unfamiliar([[54.0], [540.0]])]
+        ['age is 540, and patients had 29 to 77']
+        """
+        return list(self._results(X).strange)
 
     def flow_chart(self, least_share: float = 0.0) -> str:
         """The plan in words: each test, its price, who comes to it and who stops after it.
@@ -402,6 +447,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         X: Any,
         y: Any,
+        groups: Any = None,
         *,
         cv: int = 5,
         repeats: int = 1,
@@ -413,7 +459,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X, y : the patients, as in `fit`
+        X, y, groups : the patients, as in `fit`
         cv : int, default=5
             Outer folds. Everything that `fit` decides, the level too, is decided again in each of them.
         repeats : int, default=1
@@ -426,11 +472,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Outer folds to evaluate at the same time, as joblib counts.
         """
         evaluation, _ = nested_evaluation(
-            self, X, y, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
+            self, X, y, groups, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
         )
         return evaluation
 
-    def _encoded(self, X: Any) -> Floats:
+    def _results(self, X: Any) -> Results:
         check_is_fitted(self, "plan_")
         names = [str(name) for name in self.feature_names_in_]
         columns = _columns(
@@ -441,21 +487,24 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not len(X):
             raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
-        return self.encoding_.encode(columns)
+        return read_results(self.encoding_, self.seen_, columns)
 
     def _followed(self, X: Any) -> tuple[Array, Doubles, Array, Doubles]:
         """Of each patient: the last node of the plan, the bill, the answer and the chances there."""
-        rows = self._encoded(X)
-        return follow(self.plan_, self.tariff_, self.judge_.opinion, self.level_, rows)
+        results = self._results(X)
+        results.warn(stacklevel=3)
+        patients = np.arange(len(results.rows))
+        return follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, patients)
 
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*SAME, *RECORDS, *DERIVED])
+        state = fitted_state(self, [*SAME, *NEWER, *RECORDS, *DERIVED])
         if "plan_" not in state:
             return {}
         return {
-            **{name: state[name] for name in SAME},
+            **{name: state[name] for name in (*SAME, *NEWER)},
+            "seen_": {name: one.as_plain() for name, one in self.seen_.items()},
             **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
             "encoding_": self.encoding_.state(),
             "frontier_": [asdict(point) for point in self.frontier_],
@@ -463,16 +512,31 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        require_names(state, "DiagnosisPlanner", [*SAME, *RECORDS])
+        require_names(state, "DiagnosisPlanner", [*SAME, *RECORDS], NEWER)
+        state = NEWER | state
         m, _ = require_classes(state["classes_"]), require_features(state)
-        require_numbers([state[name] for name in FIGURES], "a figure of the plan")
+        accuracy, unpriced = state["plan_accuracy_"], state["unpriced_columns_"]
+        require_numbers([state[name] for name in FIGURES] + [accuracy] * (accuracy is not None), "a figure of the plan")
+        named = isinstance(unpriced, list) and all(isinstance(name, str) for name in unpriced)
+        require(named, "unpriced_columns_ are no names")
         require(state["level_"] >= 0, "level_ is wrong")
-        tariff = Tariff(**_tuples(state["tariff_"])).checked()
+        prices = _tuples(state["tariff_"])
+        if "groups" in prices:  # as files of 0.1.0 say
+            prices["discounts"] = prices.pop("groups")
+        tariff = Tariff(**prices).checked()
         encoding = Encoding.from_state(state["encoding_"])
         owned = all(0 <= t < len(tariff) for t in encoding.owner)
         require(owned, "a feature belongs to a test that there is not")
-        named = [code.name for code in encoding.codes] == list(state["feature_names_in_"])
+        named = encoding.names == list(state["feature_names_in_"])
         require(named, "feature_names_in_ are not those of the encoding")
+        require(
+            isinstance(state["seen_"], dict) and {*state["seen_"]} <= {*encoding.names}, "seen_ is of other features"
+        )
+        seen = {name: Seen.from_plain(one) for name, one in state["seen_"].items()}
+        alike = all(
+            one.is_numeric == isinstance(code, Number) for code in encoding.codes if (one := seen.get(code.name))
+        )
+        require(alike, "seen_ is of features of another kind")
         plan = Plan(**_tuples(state["plan_"])).checked(m, tariff)
         for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
             require(len(state[name]) == len(plan), f"{name} is of another plan")
@@ -483,9 +547,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         frontier = [FrontierPoint(**_tuples(point)) for point in state["frontier_"]]
         judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
 
-        for name in SAME:
+        for name in (*SAME, *NEWER):
             setattr(self, name, state[name])
-        self.tariff_, self.encoding_, self.judge_ = tariff, encoding, judge
+        self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, judge, seen
         self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
         self.order_, self.panel_cost_ = [tariff.tests[t] for t in plan.order], tariff.panel_cost
 
@@ -539,8 +603,8 @@ def _outlook(
         came = np.array([node in path for path in plan.paths])[last]
         diagnosis = planning.judge.unseen_answer(plan.held[node])
         overall = float(cost[came].mean()) - paid if came.any() else price
-        groups = [came & (diagnosis == k) for k in range(planning.n_classes)]
-        remaining.append([float(cost[one].mean()) - paid if one.any() else overall for one in groups])
+        parts = [came & (diagnosis == k) for k in range(planning.n_classes)]
+        remaining.append([float(cost[one].mean()) - paid if one.any() else overall for one in parts])
         stopped = [float(((last == node) & (answer == k)).mean()) for k in range(planning.n_classes)]
         traffic.append([float(came.mean()), *stopped])
     return remaining, traffic

@@ -29,9 +29,10 @@ from typing import Any
 
 import numpy as np
 
-from multiform._typing import Array, Bools, Doubles, Floats
+from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._judge import Judge
 from multiform.diagnosis._plan import Plan, follow
+from multiform.diagnosis._results import Results
 from multiform.diagnosis._search import SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
 from multiform.diagnosis._tariff import Tariff
 
@@ -89,7 +90,8 @@ class Planning:
     `width` is of the beam, `time_limit` the seconds of the exact search, and `error_price` what an answer that full
     evidence would have corrected is worth to the search, in full panels. `thorough` says whether a model for every set
     is affordable; if not, an order is searched among the most promising next tests only, and down to the last few
-    patients. With `only_known` no further model may be trained for the search.
+    patients. With `only_known` no further model may be trained for the search. `groups` says whose each row is, where a
+    patient has several; `flattery` is by how much a choice before the plan makes counted accuracies too good.
     """
 
     def __init__(
@@ -103,16 +105,21 @@ class Planning:
         error_price: float,
         thorough: bool,
         only_known: bool = False,
+        groups: Indices | None = None,
+        flattery: float = 0.0,
     ) -> None:
         self.tariff, self.judge = tariff, judge
         self.policy, self.width, self.time_limit, self.error_price = policy, width, time_limit, error_price
-        self.thorough, self.only_known = thorough, only_known
+        self.thorough, self.only_known, self.groups = thorough, only_known, groups
+        self.flattery = flattery
         self.n, self.n_classes = judge.full.shape
+        # At each level (of an order): the bills of the training patients, their answers and what they forgo.
+        self._outcomes: dict[Any, tuple[Doubles, Array, Doubles]] = {}
 
     def changed(self, **changes: Any) -> Planning:
         """The same with other arguments in some places."""
         names = ("tariff", "judge", "policy", "width", "time_limit", "error_price", "thorough", "only_known")
-        return Planning(**{**{name: getattr(self, name) for name in names}, **changes})
+        return Planning(**{name: getattr(self, name) for name in (*names, "groups", "flattery")} | changes)
 
     def blind_to(self, fold: int) -> Planning:
         """The same without the labels of a fold; orders are searched only among the sets that have a model already."""
@@ -121,7 +128,10 @@ class Planning:
     @cached_property
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
-        return float((self.judge.unseen_answer(self.tariff.everything) == self.judge.models.target).mean())
+        return self._accuracy(self.judge.unseen_answer(self.tariff.everything))
+
+    def _accuracy(self, answer: Array) -> float:
+        return float((answer == self.judge.models.target).mean()) - self.flattery
 
     @property
     def ladder(self) -> tuple[float, ...]:
@@ -156,20 +166,41 @@ class Planning:
             own = np.flatnonzero(fold == one)
             _, cost[own], answer[own], _ = follow(plan, self.tariff, self.judge.without(one).unseen, level, own)
         forgone = self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
+        self._outcomes[level, order] = cost, answer, forgone
         panel = self.tariff.panel_cost
         return FrontierPoint(
             level,
             float(cost.mean()),
             float(cost.mean() / panel) if panel else 0.0,
             float(forgone.mean()),
-            float(forgone.std(ddof=1) / np.sqrt(self.n)),
-            float((answer == self.judge.models.target).mean()),
+            standard_error(forgone, self.groups),
+            self._accuracy(answer),
             tuple(self.tariff.tests[t] for t in whole.order),
         )
 
-    def followed(self, plan: Plan, level: float, rows: Floats) -> tuple[Doubles, Array]:
+    def accuracy_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float) -> float:
+        """Of the plan: the patients of each fold are answered at the level that the others choose.
+
+        The level that all choose together is partly the one at which they happened to be lucky.
+        """
+        fold, answers = self.judge.models.fold, self.judge.unseen_answer(self.tariff.everything).copy()
+        outcomes = [self._outcomes[point.level, None] for point in frontier]
+        for one in range(self.judge.models.n_folds):
+            others = fold != one
+            groups = None if self.groups is None else self.groups[others]
+            allowed = [
+                (cost[others].mean(), answer)
+                for cost, answer, forgone in outcomes
+                if forgone[others].mean() + standard_error(forgone[others], groups) <= most_loss
+            ]
+            if allowed:
+                _, answer = min(allowed, key=lambda found: found[0])
+                answers[~others] = answer[~others]
+        return self._accuracy(answers)
+
+    def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""
-        _, cost, answer, _ = follow(plan, self.tariff, self.judge.opinion, level, rows)
+        _, cost, answer, _ = follow(plan, self.tariff, self.judge.of(results), level, np.arange(len(results.rows)))
         return cost, answer
 
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:
@@ -316,6 +347,16 @@ class Planning:
             cost[leaving] += self._forgone(np.array([held]))[0, leaving]
             alive = alive & ~leaving
         return cost
+
+
+def standard_error(values: Doubles, groups: Indices | None = None) -> float:
+    """Of the mean; where rows belong to groups, which are independent and their rows are not, by the groups' sums.
+
+    ``sqrt(G / (G - 1) sum_g (sum_{i in g} (x_i - mean))^2) / n``, which is the usual one if every row is its own group.
+    """
+    deviations = values - values.mean()
+    sums = deviations if groups is None else np.bincount(np.unique(groups, return_inverse=True)[1], deviations)
+    return float(np.sqrt((sums**2).sum() * len(sums) / (len(sums) - 1)) / len(values))
 
 
 def considered(

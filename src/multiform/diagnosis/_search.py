@@ -103,12 +103,12 @@ _ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=
 
 
 def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
-    """What all tests outside each set still cost, with the groups' prices: shape (len(sets),)."""
+    """What all tests outside each set still cost, with the discounts: shape (len(sets),)."""
     total = np.zeros(len(sets))
     for t, price in enumerate(tariff.discounted):
         total += np.where(sets >> t & 1, 0.0, price)
-    for group in dict.fromkeys(name for name in tariff.groups if name is not None):  # in one order: sums are rounded
-        members = [t for t, name in enumerate(tariff.groups) if name == group]
+    for discount in dict.fromkeys(name for name in tariff.discounts if name is not None):  # in order: sums are rounded
+        members = [t for t, name in enumerate(tariff.discounts) if name == discount]
         mask = np.int64(sum(1 << t for t in members))
         begun = (sets & mask & np.int64(~tariff.known)) != 0
         surcharge = np.full(len(sets), np.inf)  # of the cheapest one to begin with

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multiform._typing import Floats
 from multiform.diagnosis._judge import suffices
+from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue, read_results
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
@@ -81,7 +81,8 @@ class DiagnosisSession:
         self._values: dict[str, Any] = {}
         self.spent = 0.0
         self._node = 0 if self._planner.plan_.tests else -1
-        self._opinion = self._planner.judge_.opinion(0, self._row({}))
+        self._results = self._read({})
+        self._opinion = self._planner.judge_.opinion(0, self._results.rows)
         self.finished = False
         self._go_on()
 
@@ -99,7 +100,7 @@ class DiagnosisSession:
     @property
     def chance(self) -> float:
         """Calibrated chance that it is right."""
-        return float(self._opinion[1][0].max())
+        return float(self._opinion[1][0, self._answer])
 
     @property
     def chances(self) -> dict[Any, float]:
@@ -108,8 +109,13 @@ class DiagnosisSession:
 
     @property
     def loyalty(self) -> str:
-        """The loyalty type on the evidence so far: strong, normal or weak (Definition 6)."""
-        return str(self._planner.judge_.models.loyalty(self._held, self._row(self._values))[0])
+        """The loyalty type on the evidence so far: strong, normal or weak (Definition 6).
+
+        It is never strong where a result is unlike those of training.
+        """
+        told = self._held & ~int(self._results.lost[0])  # the tests of which something can be used
+        found = str(self._planner.judge_.models.loyalty(told, self._results.rows)[0])
+        return "normal" if found == "strong" and self._results.strange else found
 
     @property
     def expected_remaining_cost(self) -> float:
@@ -120,8 +126,13 @@ class DiagnosisSession:
 
     @property
     def observed(self) -> dict[str, Any]:
-        """The findings so far, by feature."""
+        """The findings so far, by feature, as they were given."""
         return dict(self._values)
+
+    @property
+    def notes(self) -> list[str]:
+        """A sentence for each finding that is unlike those of training: it is recorded, and not used."""
+        return [f"{one.sentence}; it is recorded, and not used." for one in self._results.strange]
 
     @property
     def unavailable_tests(self) -> list[str]:
@@ -150,8 +161,10 @@ class DiagnosisSession:
 
     # ----------------------------------------------------------------------------------------- what happens
 
-    def observe(self, name: str, value: Any) -> DiagnosisSession:
+    def observe(self, name: str, value: Any, insist: bool = False) -> DiagnosisSession:
         """A test was done.
+
+        A result that no training patient could have had is refused with an `UnfamiliarValue`, and nothing is recorded.
 
         Parameters
         ----------
@@ -160,8 +173,15 @@ class DiagnosisSession:
         value : number, str or None, or a dict of them by feature
             What came out. None is a result that nobody could read. A test of several features takes a dict; those
             that it leaves out are None.
+        insist : bool, default=False
+            Take such a result nevertheless: the test is done and paid for, the result recorded and noted, and not used,
+            so that diagnosis and chances are those without it.
         """
-        return self._happened({"observe": name, "values": value})
+        return self._happened({"observe": name, "values": value}, insist)
+
+    def unfamiliar(self, values: Mapping[str, Any]) -> list[StrangeResult]:
+        """Those of these results, by feature, that no training patient could have had."""
+        return list(self._read({feature: _plain(value) for feature, value in values.items()}).strange)
 
     def not_available(self, name: str) -> DiagnosisSession:
         """A test cannot be done; the plan goes on without it."""
@@ -174,13 +194,13 @@ class DiagnosisSession:
         before = self._events[:-1]
         self._start()
         for event in before:
-            self._happened(event)
+            self._happened(event, insist=True)
         return self
 
     def to_json(self) -> str:
         """What happened so far, to go on later with `from_json`."""
         tests = list(self._planner.tariff_.tests)
-        return json.dumps({"format": SESSION_FORMAT, "tests": tests, "events": self._events})
+        return json.dumps({"format": SESSION_FORMAT, "tests": tests, "events": self._events, "notes": self.notes})
 
     @classmethod
     def from_json(cls, planner: DiagnosisPlanner, text: str) -> DiagnosisSession:
@@ -201,7 +221,7 @@ class DiagnosisSession:
         session = cls(planner)
         try:
             for event in events:
-                session._happened(event)
+                session._happened(event, insist=True)  # whoever recorded it did
         except (KeyError, TypeError) as error:
             raise ValueError(unreadable) from error
         return session
@@ -213,7 +233,7 @@ class DiagnosisSession:
             lines.append("finished")
         else:
             lines.append(f"next: {following.name} for {following.cost:.2f}, as {following.why}")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     # ------------------------------------------------------------------------------------------------ inside
 
@@ -229,7 +249,8 @@ class DiagnosisSession:
             raise ValueError(f"DiagnosisSession: {name!r} was said to be not available; take that back with undo().")
         return t
 
-    def _read(self, t: int, value: Any) -> dict[str, Any]:
+    def _values_of(self, t: int, value: Any) -> dict[str, Any]:
+        """What came out of a test, by feature."""
         features = self._planner.encoding_.features(t)
         name = self._planner.tariff_.tests[t]
         if not isinstance(value, Mapping):
@@ -244,16 +265,20 @@ class DiagnosisSession:
             raise ValueError(f"DiagnosisSession.observe: {name!r} yields {features}; got a value for {unknown}.")
         return {feature: _plain(value.get(feature)) for feature in features}
 
-    def _happened(self, event: dict[str, Any]) -> DiagnosisSession:
+    def _happened(self, event: dict[str, Any], insist: bool = False) -> DiagnosisSession:
         """Note an event; what the plan refuses to read changes nothing."""
         if "observe" in event:
             t = self._test(event["observe"])
-            read = self._read(t, event["values"])
-            values = self._values | read
-            opinion = self._planner.judge_.opinion(self._held | 1 << t, self._row(values))
+            given = self._values_of(t, event["values"])
+            results = self._read(self._values | given)
+            strange = [one for one in results.strange if one.feature in given]
+            if strange and not insist:
+                raise UnfamiliarValue("; ".join(one.sentence for one in strange))
+            held = self._held | 1 << t
+            opinion = self._planner.judge_.of(results)(held, np.zeros(1, dtype=np.intp))
             self.spent += self._price(t)
-            self._held, self._values, self._opinion = self._held | 1 << t, values, opinion
-            self._events.append({"observe": event["observe"], "values": read})
+            self._held, self._values, self._results, self._opinion = held, self._values | given, results, opinion
+            self._events.append({"observe": event["observe"], "values": given})
         else:
             self._unavailable |= 1 << self._test(event["not_available"])
             self._events.append({"not_available": event["not_available"]})
@@ -280,9 +305,10 @@ class DiagnosisSession:
         tariff = self._planner.tariff_
         return 0.0 if tariff.known >> t & 1 else tariff.price(t, self._held)
 
-    def _row(self, values: dict[str, Any]) -> Floats:
-        encoding = self._planner.encoding_
-        return encoding.encode({code.name: np.array([values.get(code.name)], dtype=object) for code in encoding.codes})
+    def _read(self, values: Mapping[str, Any]) -> Results:
+        planner = self._planner
+        columns = {name: np.array([values.get(name)], dtype=object) for name in planner.encoding_.names}
+        return read_results(planner.encoding_, planner.seen_, columns)
 
 
 def _plain(value: Any) -> Any:

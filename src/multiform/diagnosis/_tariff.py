@@ -1,9 +1,9 @@
-"""What evidence costs: prices, groups that share a part of their price, what is known, what must come first.
+"""What evidence costs: prices, discounts that tests share, what is known, what must come first.
 
 A *test* is what is bought; it yields one or more features. A set of tests is a bit mask: test t is in S when
 ``S >> t & 1``. The price of the next test depends on the set alone,
 
-    price(t | S) = discounted price of t,  if t is of a group of which S already holds a bought test,
+    price(t | S) = discounted price of t,  if S already holds a bought test of the same discount,
                    full price of t,        otherwise,
 
 and a bill is the sum of the prices along the order in which the tests were bought.
@@ -24,6 +24,8 @@ from multiform._typing import Array, Doubles
 from multiform.state import require
 
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
+DISCOUNT_COLUMNS = "discount", "discounted_cost"  # of a table of costs
+OLDER_DISCOUNT_COLUMNS = "group", "cost_in_group"
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,9 @@ class Tariff:
     prices : tuple of float
         Of each test alone.
     discounted : tuple of float
-        Of each test once another of its group has been bought.
-    groups : tuple of str or None
-        The group of each test.
+        Of each test once another of its discount has been bought.
+    discounts : tuple of str or None
+        The discount that each test is of.
     required : tuple of int
         The set of tests that must come before each test.
     known : int
@@ -47,7 +49,7 @@ class Tariff:
     Examples
     --------
     >>> from multiform.diagnosis import Tariff
-    >>> tariff = Tariff.of({"age": 1, "chol": 7.27, "fbs": 5.2}, groups={"blood": {"chol": 5.17, "fbs": 3.1}})
+    >>> tariff = Tariff.of({"age": 1, "chol": 7.27, "fbs": 5.2}, discounts={"blood": {"chol": 5.17, "fbs": 3.1}})
     >>> tariff.bill(["age", "chol", "fbs"])
     [1.0, 7.27, 3.1]
     >>> round(tariff.panel_cost, 2)
@@ -57,7 +59,7 @@ class Tariff:
     tests: tuple[str, ...]
     prices: tuple[float, ...]
     discounted: tuple[float, ...]
-    groups: tuple[str | None, ...]
+    discounts: tuple[str | None, ...]
     required: tuple[int, ...]
     known: int
 
@@ -65,7 +67,7 @@ class Tariff:
     def of(
         cls,
         costs: Mapping[str, float],
-        groups: Mapping[str, Mapping[str, float]] | None = None,
+        discounts: Mapping[str, Mapping[str, float]] | None = None,
         known: Iterable[str] = (),
         requires: Mapping[str, Any] | None = None,
     ) -> Tariff:
@@ -79,24 +81,24 @@ class Tariff:
         if len(set(tests)) < len(tests):
             raise ValueError("costs of DiagnosisPlanner names a test twice; each test needs one price.")
         prices = tuple(_price(f"costs[{test!r}]", value) for test, value in zip(tests, costs.values(), strict=True))
-        discounted, member_of = list(prices), [None] * len(tests)  # type: list[float], list[str | None]
-        for group, members in (groups or {}).items():
+        discounted, own = list(prices), [None] * len(tests)  # type: list[float], list[str | None]
+        for name, members in (discounts or {}).items():
             if not isinstance(members, Mapping) or not members:
                 raise ValueError(
-                    f"groups[{group!r}] of DiagnosisPlanner must map tests to their price once another test of the "
-                    f"group has been bought, as {{'chol': 5.17, 'fbs': 3.1}}; got {members!r}."
+                    f"discounts[{name!r}] of DiagnosisPlanner must map tests to their price once another of them has "
+                    f"been bought, as {{'chol': 5.17, 'fbs': 3.1}}; got {members!r}."
                 )
             for test, value in members.items():
-                t = _position(tests, test, f"groups[{group!r}]")
-                if member_of[t] is not None:
+                t = _position(tests, test, f"discounts[{name!r}]")
+                if own[t] is not None:
                     raise ValueError(
-                        f"Test {test!r} is in two groups of DiagnosisPlanner, {member_of[t]!r} and {group!r}; "
-                        "a test shares its price with one group only."
+                        f"Test {test!r} is in two discounts of DiagnosisPlanner, {own[t]!r} and {name!r}; "
+                        "a test can be in one only."
                     )
-                member_of[t], discounted[t] = str(group), _price(f"groups[{group!r}][{test!r}]", value)
+                own[t], discounted[t] = str(name), _price(f"discounts[{name!r}][{test!r}]", value)
                 if discounted[t] > prices[t]:
                     raise ValueError(
-                        f"groups[{group!r}][{test!r}] of DiagnosisPlanner is a discounted price and must not exceed "
+                        f"discounts[{name!r}][{test!r}] of DiagnosisPlanner is a discounted price and must not exceed "
                         f"the full one, {prices[t]:g}; got {discounted[t]:g}."
                     )
         required = [0] * len(tests)
@@ -106,7 +108,7 @@ class Tariff:
             if required[t] >> t & 1:
                 raise ValueError(f"{where} of DiagnosisPlanner names the test itself; it cannot precede itself.")
         known_tests = _mask(tests, known, "known")
-        return cls(tests, prices, tuple(discounted), tuple(member_of), tuple(required), known_tests).checked()
+        return cls(tests, prices, tuple(discounted), tuple(own), tuple(required), known_tests).checked()
 
     def __len__(self) -> int:
         return len(self.tests)
@@ -117,17 +119,17 @@ class Tariff:
         return (1 << len(self)) - 1
 
     @cached_property
-    def group_masks(self) -> tuple[int, ...]:
+    def discount_masks(self) -> tuple[int, ...]:
         """For each test, the tests whose purchase lowers its price; what was known has been bought by nobody."""
         masks = {
-            group: sum(1 << t for t, own in enumerate(self.groups) if own == group) & ~self.known
-            for group in self.groups
+            name: sum(1 << t for t, own in enumerate(self.discounts) if own == name) & ~self.known
+            for name in self.discounts
         }
-        return tuple(0 if own is None else masks[own] & ~(1 << t) for t, own in enumerate(self.groups))
+        return tuple(0 if own is None else masks[own] & ~(1 << t) for t, own in enumerate(self.discounts))
 
     def price(self, test: int, held: int) -> float:
         """Of the next test, when the set `held` has been bought."""
-        return self.discounted[test] if self.group_masks[test] & held else self.prices[test]
+        return self.discounted[test] if self.discount_masks[test] & held else self.prices[test]
 
     def next_tests(self, held: int) -> list[int]:
         """The tests that may be bought next."""
@@ -168,7 +170,7 @@ class Tariff:
 
     def checked(self) -> Tariff:
         """Refuse parts of several lengths, and precedence that nobody can follow from what is known."""
-        lengths = {len(part) for part in (self.prices, self.discounted, self.groups, self.required)}
+        lengths = {len(part) for part in (self.prices, self.discounted, self.discounts, self.required)}
         require(lengths == {len(self)} and len(self), "the tariff is wrong")
         sets = (self.known, *self.required)
         require(all(0 <= one <= self.everything for one in sets), "the tariff knows a test that there is not")
@@ -177,7 +179,7 @@ class Tariff:
 
     @property
     def panel_cost(self) -> float:
-        """What all evidence costs, with the groups' prices."""
+        """What all evidence costs, with the discounts."""
         return float(sum(self.bill(self.panel_order)))
 
     def position(self, test: str) -> int:
@@ -192,21 +194,22 @@ class Tariff:
         """price(t | S) for many sets at once, infinite for what may not be bought: shape (len(sets), n_tests)."""
         table = np.empty((len(sets), len(self)))
         for t in range(len(self)):
-            group = np.int64(self.group_masks[t])
-            table[:, t] = np.where(sets & group, self.discounted[t], self.prices[t])
+            cheaper = np.int64(self.discount_masks[t])
+            table[:, t] = np.where(sets & cheaper, self.discounted[t], self.prices[t])
             barred = (sets >> t & 1 != 0) | (~sets & np.int64(self.required[t]) != 0)
             table[barred, t] = np.inf
         return table
 
 
-def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, Mapping[str, float]] | None]:
-    """Prices and groups from a dict, a data frame or a CSV file.
+def read_costs(costs: Any, discounts: Any) -> tuple[dict[str, float], Mapping[str, Mapping[str, float]] | None]:
+    """Prices and discounts from a dict, a data frame or a CSV file.
 
-    A table has the columns ``test`` and ``cost``, and may have ``group`` and ``cost_in_group``: the price once another
-    test of the group has been bought. Groups that are given beside the table replace its own.
+    A table has the columns ``test`` and ``cost``, and may have ``discount`` and ``discounted_cost``: the price once
+    another test of the discount has been bought. (They may be called ``group`` and ``cost_in_group``, too.) Discounts
+    that are given beside the table replace its own.
     """
     if isinstance(costs, Mapping):
-        return {str(test): value for test, value in costs.items()}, groups
+        return {str(test): value for test, value in costs.items()}, discounts
     if isinstance(costs, str | Path):
         columns, rows = _read_table(costs)
     elif hasattr(costs, "columns"):
@@ -220,9 +223,10 @@ def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, 
         )
     if "test" not in columns or "cost" not in columns:
         raise ValueError(
-            "costs of DiagnosisPlanner, as a table, needs the columns 'test' and 'cost', and may have 'group' and "
-            f"'cost_in_group'; got {columns}."
+            "costs of DiagnosisPlanner, as a table, needs the columns 'test' and 'cost', and may have 'discount' and "
+            f"'discounted_cost'; got {columns}."
         )
+    discount, discounted = DISCOUNT_COLUMNS if "discount" in columns else OLDER_DISCOUNT_COLUMNS
     prices: dict[str, float] = {}
     shared: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -230,19 +234,19 @@ def read_costs(costs: Any, groups: Any) -> tuple[dict[str, float], Mapping[str, 
         if test in prices:
             raise ValueError(f"costs of DiagnosisPlanner names the test {test!r} twice; each test needs one price.")
         prices[test] = _price(f"costs, row {test!r},", row["cost"])
-        group = row.get("group")
-        if group is not None and group == group and str(group).strip():  # NaN is not equal to itself
-            members = shared.setdefault(str(group).strip(), {})
-            members[test] = _price(f"cost_in_group of costs, row {test!r},", row.get("cost_in_group"))
-    return prices, shared if groups is None else groups
+        name = row.get(discount)
+        if name is not None and name == name and str(name).strip():  # NaN is not equal to itself
+            members = shared.setdefault(str(name).strip(), {})
+            members[test] = _price(f"{discounted} of costs, row {test!r},", row.get(discounted))
+    return prices, shared if discounts is None else discounts
 
 
 def tariff_and_features(
-    costs: Any, groups: Any, known: Any, requires: Any, features: Any
+    costs: Any, discounts: Any, known: Any, requires: Any, features: Any
 ) -> tuple[Tariff, list[list[str]]]:
     """The tariff, and the features that each of its tests yields."""
-    prices, groups = read_costs(costs, groups)
-    tariff = Tariff.of(prices, groups, known, requires)
+    prices, discounts = read_costs(costs, discounts)
+    tariff = Tariff.of(prices, discounts, known, requires)
     given = features or {}
     for test in given:
         _position(tariff.tests, test, "features")

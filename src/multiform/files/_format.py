@@ -80,6 +80,7 @@ FITTED = {
     "LogisticRegression": ("classes_", "coef_", "intercept_", "n_iter_", *FEATURES),
     "StandardScaler": ("mean_", "var_", "scale_", "n_samples_seen_", *FEATURES),
 }
+RENAMED = {"DiagnosisPlanner": {"groups": "discounts"}}  # parameters that older files call otherwise
 RANDOM = ("key", "pos", "has_gauss", "gauss")  # the state of the Mersenne Twister
 
 NUMBERS = frozenset(
@@ -356,7 +357,8 @@ def _made(kind: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
     """The object of these parts."""
     cls = _class_of(kind)
     if kind in OURS:
-        model = cls(**params)
+        renamed = RENAMED.get(kind, {})
+        model = cls(**{renamed.get(name, name): value for name, value in params.items()})
         if state:
             model._set_state(state)
         return model

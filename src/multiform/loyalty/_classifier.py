@@ -374,7 +374,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
             tables[name] = LoyaltyTable(alterations.levels, **state[name])
         chances = Chances(n_levels, m)
-        chances._set_state(state["score"])
+        chances._set_state({"temperature": getattr(nominal, "temperature_", 1.0)} | state["score"])  # 0.1.0 had none
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
         self.__dict__.update(kept | tables)
         self._committee, self._chances = Committee(classes, alterations, nominal, altered), chances

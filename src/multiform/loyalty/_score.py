@@ -17,8 +17,6 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.loyalty._committee import Verdict
@@ -56,24 +54,27 @@ class Chances:
         chance = np.where(right, (n_right + 1) / (n_right + 2), 1 / (n_wrong + 2))
         inputs = np.tile(self._inputs(verdict), (2, 1))
         outcome = np.repeat([1, 0], n)
-        self._model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=1000, tol=1e-9))
         weights = np.concatenate([share * chance, share * (1 - chance)])
-        told = {f"{step}__sample_weight": weights for step in self._model.named_steps}
-        self._model.fit(inputs, outcome, **told)
+        self.mean = np.average(inputs, axis=0, weights=weights)
+        deviation = np.sqrt(np.average((inputs - self.mean) ** 2, axis=0, weights=weights))
+        self.scale = np.where(deviation > 0, deviation, 1.0)
+        logistic = LogisticRegression(C=0.1, max_iter=1000, tol=1e-9)
+        logistic.fit((inputs - self.mean) / self.scale, outcome, sample_weight=weights)
+        self.coefficients, self.intercept = logistic.coef_[0], logistic.intercept_
         # An answer's chance has a least value, so the mean is brought back to the share of right answers.
-        logits, least = self._model.decision_function(inputs[:n]), LEAD * _least(self._shares_of_others(verdict))
+        logits, least = self._logits(verdict), LEAD * _least(self._shares_of_others(verdict))
 
         def too_high(shift: float) -> float:
             return float(share @ (np.maximum(expit(logits + shift), least) - chance))
 
         if too_high(-MOST_SHIFT) < 0 < too_high(MOST_SHIFT):
-            self._model[-1].intercept_ += brentq(too_high, -MOST_SHIFT, MOST_SHIFT)
+            self.intercept = self.intercept + brentq(too_high, -MOST_SHIFT, MOST_SHIFT)
         return self
 
     def __call__(self, verdict: Verdict) -> Doubles:
         """The chances of the classes: shape (n, m)."""
         shares = self._shares_of_others(verdict)
-        right = np.maximum(self._model.predict_proba(self._inputs(verdict))[:, 1], LEAD * _least(shares))
+        right = np.maximum(expit(self._logits(verdict)), LEAD * _least(shares))
         chances = (1 - right)[:, None] * shares
         chances[np.arange(len(right)), verdict.nominal] = right
         return np.asarray(chances)
@@ -87,6 +88,10 @@ class Chances:
     def of_answer(self, verdict: Verdict) -> Doubles:
         """The chance of the nominal classifier's answer, the largest of each sample: shape (n,)."""
         return np.asarray(self(verdict).max(axis=1))
+
+    def _logits(self, verdict: Verdict) -> Doubles:
+        standardised = (self._inputs(verdict) - self.mean) / self.scale
+        return np.asarray(standardised @ self.coefficients + self.intercept)
 
     def _inputs(self, verdict: Verdict) -> Doubles:
         n = len(verdict.nominal)
@@ -102,32 +107,25 @@ class Chances:
 
     def _get_state(self) -> dict[str, Any]:
         """The logistic regression on standardised inputs."""
-        scaler, logistic = (step for _, step in self._model.steps)
         return {
-            "mean": scaler.mean_,
-            "scale": scaler.scale_,
-            "coefficients": logistic.coef_[0],
-            "intercept": logistic.intercept_,
+            "mean": self.mean,
+            "scale": self.scale,
+            "coefficients": self.coefficients,
+            "intercept": self.intercept,
             "temperature": self.temperature,
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        require_names(state, "the score", ["mean", "scale", "coefficients", "intercept"], ["temperature"])
-        self.temperature = state.get("temperature", 1.0)  # files of 0.1.0 do not have it
-        require_positive(self.temperature, "temperature of the score")
+        require_names(state, "the score", ["mean", "scale", "coefficients", "intercept", "temperature"])
+        require_positive(state["temperature"], "temperature of the score")
         width = min(self.n_classes - 1, MOST_GAPS) + 1 + self.n_levels + 2 * self.n_classes
         shapes = {"mean": width, "scale": width, "coefficients": width, "intercept": 1}
         for name, length in shapes.items():
             found = require_array(state[name], (length,), "f", f"{name} of the score")
             require(np.isfinite(found).all(), f"{name} of the score is not finite")
         require((state["scale"] > 0).all(), "scale of the score is not positive")
-        scaler, logistic = StandardScaler(), LogisticRegression(C=0.1, max_iter=1000)
-        vars(scaler).update(mean_=state["mean"], scale_=state["scale"], n_features_in_=width)
-        coefficients = state["coefficients"][None, :]
-        vars(logistic).update(
-            coef_=coefficients, intercept_=state["intercept"], classes_=np.array([0, 1]), n_features_in_=width
-        )
-        self._model = make_pipeline(scaler, logistic)
+        self.mean, self.scale, self.temperature = state["mean"], state["scale"], state["temperature"]
+        self.coefficients, self.intercept = state["coefficients"], state["intercept"]
 
 
 def _least(shares: Doubles) -> Doubles:

@@ -93,7 +93,8 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
     promises: list[Any] = []
     for part, seen in layers(model, X):
         if triage is None and hasattr(part, "certificates_"):
-            triage, accepted = part, ~np.asarray(part.defer(seen))
+            asked = (model, X) if hasattr(model, "defer") else (part, seen)  # a table in front of it defers more
+            triage, accepted = part, ~np.asarray(asked[0].defer(asked[1]))
             trust = np.asarray(part.trust_score(seen), dtype=np.float64)
             promises = part.report(seen, truth).promises
         if loyalty is None and hasattr(part, "predict_loyalty"):

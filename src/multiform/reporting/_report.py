@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import platform
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from sklearn.pipeline import Pipeline
 
 from multiform._typing import Array
 from multiform._version import __version__
+from multiform.columns import UnfamiliarWarning
 from multiform.files import atomic_path
 from multiform.metrics import accuracy_at_coverage
 from multiform.metrics.labels import positions
@@ -28,6 +30,7 @@ from multiform.reporting._results import Told, as_number, compare, difference, k
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 MOST_COLUMNS = 40
 MOST_NAMELESS = 8  # columns of a matrix say little
+MOST_CELLS = 20  # unlike training, that are shown
 N_SAMPLES = 8  # that are shown of the least sure, and of the mistakes
 
 
@@ -90,9 +93,10 @@ def report(
 ) -> Report:
     """What a fitted model does with labelled samples, as one page that can be forwarded.
 
-    The page says what the data are, how well the model does and against which baselines, where it errs, how its error
-    falls when only the surest answers are kept, what its loyalty types are worth, which classes and samples it is
-    least sure of, and how all this was made. Give samples that the model was not trained on.
+    The page says what the data are, what in them is unlike training (where a table model knows it), how well the model
+    does and against which baselines, where it errs, how its error falls when only the surest answers are kept, what its
+    loyalty types are worth, which classes and samples it is least sure of, and how all this was made. Give samples that
+    the model was not trained on.
 
     Parameters
     ----------
@@ -149,7 +153,15 @@ def report(
         raise ValueError(f"plan of report must be a fitted DiagnosisPlanner; got {type(plan).__name__}.")
     if plan is None and hasattr(model, "order_") and hasattr(model, "frontier_"):
         plan = model  # a planner answers, too
-    answers = ask(model, X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnfamiliarWarning)  # the page says it
+        answers = ask(model, X, y)
+    familiarity = model.familiarity(X) if hasattr(model, "familiarity") else None
+    made = _provenance(model, X, command)
+    name = type(layers(model, X)[-1][0]).__name__
+    doubts = _doubts(model, X, answers)
+    if hasattr(model, "typed"):  # a table is shown as its model reads it
+        X, X_train = model.typed(X), None if X_train is None else model.typed(X_train)
     if answers.triage is not None and target_accuracy is None:
         target_accuracy = float(answers.triage.target_accuracy)
     comparison = None
@@ -160,10 +172,9 @@ def report(
         **_data(model, X, answers),
         **_results(answers, comparison),
         **_trust(answers),
-        **_doubts(model, X, answers),
+        **doubts,
         **({} if plan is None else _plan(plan, X)),
     }
-    name = type(layers(model, X)[-1][0]).__name__
     topic = f"Predicting {model.target_}: " if getattr(model, "target_", None) is not None else ""
     html = environment.get_template("template.html").render(
         title=title or f"{topic}{name} on {len(answers.truth):,} samples",
@@ -175,7 +186,9 @@ def report(
         pictures=_pictures,
         proportion=proportion,
         target_accuracy=target_accuracy,
-        made=_provenance(model, X, command),
+        made=made,
+        familiarity=familiarity,
+        most_cells=MOST_CELLS,
         **sections,
     )
     return Report(html, _figures(answers, sections))

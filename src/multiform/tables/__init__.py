@@ -5,8 +5,24 @@ kept in the model as plain values. Polars does the reading and the counting; it 
 ``pip install "multiform[cli]"``.
 """
 
-from multiform.columns import ROLES, Category, Code, Column, Date, Dropped, Number, TableError, Text, decide
-from multiform.tables._classifier import Surprise, TableClassifier, answers_of, fit_chosen, labels_of, learn_labels
+from multiform.columns import (
+    ROLES,
+    Category,
+    Code,
+    Column,
+    Date,
+    Dropped,
+    Number,
+    Shift,
+    TableError,
+    Text,
+    UnfamiliarWarning,
+    decide,
+)
+from multiform.tables._classifier import TableClassifier, answers_of
+from multiform.tables._familiarity import Familiarity
+from multiform.tables._labels import labels_of, learn_labels
+from multiform.tables._overlap import Overlap
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
 
 __all__ = [
@@ -18,16 +34,18 @@ __all__ = [
     "Column",
     "Date",
     "Dropped",
+    "Familiarity",
     "Number",
+    "Overlap",
+    "Shift",
     "Source",
-    "Surprise",
     "TableClassifier",
     "TableError",
     "Text",
+    "UnfamiliarWarning",
     "answers_of",
     "batches",
     "decide",
-    "fit_chosen",
     "labels_of",
     "learn_labels",
     "located",

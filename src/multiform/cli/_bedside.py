@@ -1,0 +1,304 @@
+"""``multiform diagnose``: one case at the bedside, test by test.
+
+What is typed is a result, a command, or the result of another test, NAME=VALUE. A category of the question comes before
+a command of the same name, and a colon says that it is the command.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from multiform.cli._files import opened_plan
+from multiform.cli._shared import Console, command, text_table
+from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, UnfamiliarValue
+from multiform.files import atomic_path
+
+COMMANDS = {
+    "help": "say this",
+    "undo": "take the last result back",
+    "skip": "no result, as Enter alone: the test is done and paid for",
+    "na": "the test cannot be done; the plan goes on without it",
+    "quit": "leave the case",
+}
+SHORT_HELP = "Answer each question with a result; help says what else can be typed."
+HELP = "\n".join(
+    [
+        "A result is a number or a category, as the question shows them. One that no patient of the training data",
+        "could have had is asked for again; typed once more, or with ! after it, it is recorded, and not used.",
+        "NAME=VALUE is the result of another test.",
+        *(f"{name}: {what}." for name, what in COMMANDS.items()),
+        "Where such a word is a category of the question, it is the category; :quit, with a colon, is the command.",
+    ]
+)
+NOT_USED = "it is then recorded, and not used."
+
+
+@command(
+    "multiform diagnose plan.mfm",
+    "multiform diagnose plan.mfm --evidence age=54 --evidence sex=1",
+    "multiform diagnose plan.mfm --evidence age=540!          # unlike any patient: recorded, and not used",
+    "multiform diagnose plan.mfm --evidence age=54 --json     # what next? for programs",
+)
+@click.argument("plan_path", metavar="PLAN")
+@click.option(
+    "--evidence",
+    "-e",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A result that is there already; may be repeated. Without VALUE: no result; na: it cannot be done.",
+)
+@click.option("--session", "session_path", metavar="FILE", help="Keep the case in this file, and go on where it was.")
+def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None, console: Console) -> None:
+    """Ask for the evidence of one case, one test at a time, and stop when the plan says that it suffices.
+
+    Says after each test what the diagnosis is, how likely and of which loyalty type, and what it has cost. A result
+    that no patient of the training data could have had is refused, unless one insists; it is then recorded, and not
+    used. With --json nothing is asked: the answer is where the case stands and which test comes next.
+    """
+    planner = opened_plan(plan_path)
+    bedside = _Bedside(planner, _begun(planner, session_path))
+    session = bedside.session
+    for name, value in _given(evidence).items():
+        try:
+            bedside.volunteer(name, value)
+        except UnfamiliarValue as error:
+            raise ValueError(f"{error.sentence}. If it is so, put a ! after it: {NOT_USED}") from error
+    _keep(session, session_path)
+    if console.as_json:
+        for note in session.notes:
+            console.note(note)
+    else:
+        if not (console.quiet or session.finished):
+            click.echo(SHORT_HELP, err=True)
+        while not session.finished and bedside.ask():
+            _keep(session, session_path)
+        if not session.finished:
+            click.echo(_farewell(session, plan_path, session_path), err=True)
+    data = _state(planner, session)
+    console.result(data, _case_text(data, session.notes))
+
+
+def _given(evidence: tuple[str, ...]) -> dict[str, str]:
+    """Names and values of ``--evidence``."""
+    found: dict[str, str] = {}
+    for given in evidence:
+        name, mark, value = (part.strip() for part in given.partition("="))
+        if not mark:
+            raise click.UsageError(f"--evidence takes NAME=VALUE; got {given!r}")
+        if name in found:
+            raise click.UsageError(f"--evidence gives {name!r} twice")
+        found[name] = value
+    return found
+
+
+def _begun(planner: DiagnosisPlanner, path: str | None) -> DiagnosisSession:
+    if path is None or not Path(path).exists():
+        return planner.start()
+    try:
+        return DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} holds no case of this plan: {error}") from error
+
+
+def _keep(session: DiagnosisSession, path: str | None) -> None:
+    if path is not None:
+        with atomic_path(path) as part:
+            part.write_text(session.to_json(), encoding="utf-8")
+
+
+class _Bedside:
+    """What is typed of a case, and what comes of it."""
+
+    def __init__(self, planner: DiagnosisPlanner, session: DiagnosisSession) -> None:
+        self.planner, self.session = planner, session
+        tests = enumerate(planner.tariff_.tests)
+        self.features = {test: planner.encoding_.features(number) for number, test in tests}
+        self.codes = {code.name: code for code in planner.encoding_.codes}
+
+    def ask(self) -> bool:
+        """Ask for the next test until something has happened; False if the user leaves."""
+        session, following = self.session, self.session.next_evidence
+        assert following is not None
+        so_far = f"{session.diagnosis}, chance {session.chance:.0%}, {session.loyalty}; spent {session.spent:.2f}"
+        click.echo(f"\n{so_far}", err=True)
+        click.echo(f"next: {following.name} for {following.cost:.2f}, as {following.why}", err=True)
+        values: dict[str, Any] = {}
+        refused = ""  # the last line, if it was refused: typed again, it is meant
+        while len(values) < len(following.features):
+            feature = following.features[len(values)]
+            line = _answer(f"{feature} ({self._allowed(feature)})" if self._allowed(feature) else feature)
+            insist, refused = line == refused, ""
+            try:
+                word = self._command(line, feature)
+                other, equals, value = (part.strip() for part in line.partition("="))
+                if word == "quit":
+                    return False
+                if word == "help":
+                    click.echo(HELP, err=True)
+                elif word == "undo" and values:
+                    values.popitem()
+                elif word == "undo" and not (session.observed or session.unavailable_tests):
+                    click.echo("there is nothing to take back.", err=True)
+                elif word in ("undo", "na"):
+                    session.undo() if word == "undo" else session.not_available(following.name)
+                    return True
+                elif equals and not self._is_category(line, feature):
+                    self.volunteer(other, value, insist)
+                    if not values or session.finished or other == following.name:
+                        return True
+                else:
+                    values |= self._checked({feature: "" if word == "skip" else line}, insist)
+            except UnfamiliarValue as error:
+                refused = line
+                click.echo(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
+            except ValueError as error:
+                click.echo(str(error), err=True)
+        session.observe(following.name, values, insist=True)
+        return True
+
+    def volunteer(self, name: str, text: str, insist: bool = False) -> None:
+        """The result of a test that was not asked for; several features are written as ``rate:80,axis:3``."""
+        if name not in self.features:
+            raise ValueError(f"The plan has no test {name!r}; its tests are {', '.join(self.features)}.")
+        first, *others = self.features[name]
+        word = self._command(text, None if others else first)
+        if word == "na":
+            self.session.not_available(name)
+            return
+        given = {first: text}
+        if others:
+            given = dict(part.strip().partition(":")[::2] for part in text.split(",")) if text else {}
+        if word == "skip":
+            given = {}
+        unknown = [feature for feature in given if feature not in self.features[name]]
+        if unknown:
+            raise ValueError(f"{name} yields {', '.join(self.features[name])}; got {unknown[0]!r}.")
+        self.session.observe(name, self._checked(given, insist), insist=True)
+
+    def _checked(self, texts: dict[str, str], insist: bool) -> dict[str, Any]:
+        """Results as the plan reads them, by feature; ValueError where one is unlike training and nobody insists."""
+        values = {}
+        for feature, text in texts.items():
+            if text.endswith("!") and not self._is_category(text, feature):
+                text, insist = text[:-1].strip(), True
+            values[feature] = self._value(text.strip(), feature)
+        strange = self.session.unfamiliar(values)
+        if strange and not insist:
+            raise UnfamiliarValue("; ".join(one.sentence for one in strange))
+        return values
+
+    def _value(self, text: str, feature: str) -> Any:
+        """A number or a word, as the plan reads the feature; None for no result."""
+        if text == "":
+            return None
+        if self.codes[feature].role == "category":
+            return text
+        try:
+            value = float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+        except ValueError:
+            value = float("nan")
+        if value != value or value in (float("inf"), -float("inf")):
+            raise ValueError(f"{feature} is a number; got {text!r}.")
+        return value
+
+    def _command(self, line: str, feature: str | None) -> str | None:
+        """The command that a line is, if it is one."""
+        word = line.removeprefix(":").strip().lower()
+        if word in COMMANDS and (line.startswith(":") or feature is None or not self._is_category(line, feature)):
+            return word
+        return None
+
+    def _is_category(self, text: str, feature: str) -> bool:
+        values = self._values(feature) if self.codes[feature].role == "category" else ()
+        return text.strip().casefold() in {str(value).casefold() for value in values}
+
+    def _values(self, feature: str) -> tuple[Any, ...]:
+        seen = self.planner.seen_.get(feature)
+        return self.codes[feature].values if seen is None else seen.values
+
+    def _allowed(self, feature: str) -> str:
+        """What a question shows beside its name."""
+        if feature in self.planner.seen_:
+            return str(self.planner.seen_[feature])
+        return ", ".join(f"{one:g}" if isinstance(one, float) else str(one) for one in self._values(feature)[:12])
+
+
+def _answer(question: str) -> str:
+    try:
+        return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+    except click.Abort as abort:
+        if isinstance(abort.__context__, EOFError):
+            raise ValueError(
+                "standard input ended before the case was decided; give results by --evidence, or ask by --json what "
+                "comes next."
+            ) from abort
+        raise
+
+
+def _farewell(session: DiagnosisSession, plan_path: str, path: str | None) -> str:
+    """What becomes of a case that was left."""
+    if path is not None:
+        return f"The case is kept in {path}; the same command goes on with it."
+    words = []
+    for event in json.loads(session.to_json())["events"]:
+        name = event.get("observe") or event["not_available"]
+        values = event.get("values", {name: "na"})
+        strange = {one.feature for one in session.unfamiliar(values)} if "values" in event else set()
+        written = {one: f"{'' if value is None else value}{'!' * (one in strange)}" for one, value in values.items()}
+        told = [*written.values()] if len(written) == 1 else [f"{one}:{text}" for one, text in written.items()]
+        words.append(f"-e {shlex.quote(name + '=' + ','.join(told))}")
+    if not words:
+        return "The case is left; nothing was given."
+    return (
+        f"The case is left, and was not kept. To go on: multiform diagnose {shlex.quote(plan_path)} {' '.join(words)}"
+    )
+
+
+def _state(planner: Any, session: Any) -> dict[str, Any]:
+    events = json.loads(session.to_json())["events"]
+    bought = [event["observe"] for event in events if "observe" in event]
+    prices = zip(bought, _paid(planner.tariff_, bought), strict=True)
+    data: dict[str, Any] = {
+        "finished": session.finished,
+        "diagnosis": str(session.diagnosis),
+        "chance": session.chance,
+        "chances": {str(label): chance for label, chance in session.chances.items()},
+        "loyalty": session.loyalty,
+        "spent": session.spent,
+        "panel_cost": planner.panel_cost_,
+        "bill": [{"test": test, "price": price} for test, price in prices],
+        "not_available": session.unavailable_tests,
+        "next": None,
+    }
+    following = session.next_evidence
+    if following is not None:
+        told = {"test": following.name, "cost": following.cost, "results": list(following.features)}
+        data["next"] = told | {"why": following.why}
+    return data
+
+
+def _paid(tariff: Any, bought: list[str]) -> list[float]:
+    """What each test cost when it was bought; what is known at the start costs nothing."""
+    held, prices = 0, []
+    for test in bought:
+        number = tariff.tests.index(test)
+        prices.append(0.0 if tariff.known >> number & 1 else float(tariff.price(number, held)))
+        held |= 1 << number
+    return prices
+
+
+def _case_text(data: dict[str, Any], notes: list[str]) -> str:
+    rows = [["test", "price"], *([line["test"], f"{line['price']:.2f}"] for line in data["bill"])]
+    rows += [["sum", f"{data['spent']:.2f}"], ["everything", f"{data['panel_cost']:.2f}"]]
+    following = "" if data["finished"] else f"\nnot finished; next is {data['next']['test']}"
+    chances = ", ".join(f"{label} {chance:.0%}" for label, chance in data["chances"].items())
+    return (
+        f"\n{text_table(rows, right=[1])}\n\n"
+        f"diagnosis: {data['diagnosis']}, right with a chance of {data['chance']:.0%}, loyalty {data['loyalty']}\n"
+        f"chances: {chances}{following}" + "".join(f"\nnote: {note}" for note in notes)
+    )

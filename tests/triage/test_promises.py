@@ -86,6 +86,8 @@ def _site(X):
 
 def test_parts_that_cannot_be_told_are_refused(data):
     X, y, *_ = data
+    with pytest.raises(ValueError, match="by=3 of TriageClassifier is no column of X, which has 3; count from 0"):
+        TriageClassifier(LogisticRegression(), by=3, target_accuracy=0.9).fit(X, y)
     with pytest.raises(ValueError, match="by='site' of TriageClassifier names a column, but X is a ndarray"):
         TriageClassifier(LogisticRegression(), by="site", target_accuracy=0.9).fit(X, y)
     with pytest.raises(ValueError, match=r"must give one label for each of the 1500 rows of X; got the shape \(3,\)"):

@@ -225,7 +225,9 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     >>> triage = TriageClassifier(
     ...     LogisticRegression(), target_accuracy=0.95, target_recall={0: 0.97}, confidence=0.9, random_state=0
     ... )
-    >>> print(triage.fit(X[:4000], y[:4000]).report(X[4000:], y[4000:]))  # doctest: +SKIP
+    >>> report = triage.fit(X[:4000], y[:4000]).report(X[4000:], y[4000:])
+    >>> [(promise.what, promise.target, bool(promise.share >= promise.target)) for promise in report.promises]
+    [('accuracy', 0.95, True), ('recall of 0', 0.97, True)]
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -830,7 +832,9 @@ def _known_from(X: Any, by: Any) -> Array:
     if callable(by):
         labels = np.asarray(by(X))
     else:
-        X = indexable(X)[0]
+        X = indexable(np.array(X, dtype=object) if isinstance(X, list) else X)[0]
+        if isinstance(by, Integral) and not -X.shape[1] <= by < X.shape[1]:
+            raise ValueError(f"by={by!r} of TriageClassifier is no column of X, which has {X.shape[1]}; count from 0.")
         if isinstance(by, str) and not hasattr(X, "columns"):
             raise ValueError(
                 f"by={by!r} of TriageClassifier names a column, but X is a {type(X).__name__} without names."

@@ -54,7 +54,7 @@ FITTED = (
     "certificates_",
     "n_calibration_",
 )
-SINCE_0_2 = ("parts_", "set_threshold_")  # files of version 0.1.0 lack these
+ADDED = ("parts_", "set_threshold_")  # files of version 0.1.0 lack these
 
 
 @dataclass(frozen=True)
@@ -758,15 +758,15 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*FITTED, *SINCE_0_2, *FEATURES])
+        state = fitted_state(self, [*FITTED, *ADDED, *FEATURES])
         if "estimator_" not in state:
             return {}
         return state | {"certificates_": [asdict(certificate) for certificate in self.certificates_]}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """A threshold for each class of the estimator, and the certificates behind them."""
-        require_names(state, type(self).__name__, FITTED, [*SINCE_0_2, *FEATURES])
-        state = dict.fromkeys(SINCE_0_2) | state
+        require_names(state, type(self).__name__, FITTED, [*ADDED, *FEATURES])
+        state = dict.fromkeys(ADDED) | state
         if "n_features_in_" in state:
             require_features(state)
         estimator, fallback, classes = state["estimator_"], state["fallback_"], state["classes_"]

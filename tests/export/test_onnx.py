@@ -1,5 +1,6 @@
 """Exported models: onnxruntime gives Python's labels and chances."""
 
+import copy
 import sys
 
 import numpy as np
@@ -80,8 +81,9 @@ def test_same_answers_on_ten_thousand_rows(fitted, samples, name, kind):
 
 
 def test_samples_on_the_threshold_itself_are_accepted(fitted, samples):
-    """A threshold is the score of a calibration sample; that sample must be accepted there as here."""
-    model, X = fitted["triage"], samples[0][N_TRAIN : 2 * N_TRAIN]
+    """A threshold may be the score of a sample; that sample must be accepted there as here."""
+    model, X = copy.copy(fitted["triage"]), samples[0][N_TRAIN : 2 * N_TRAIN]
+    model.thresholds_ = np.full_like(model.thresholds_, np.median(model.trust_score(X[1:])))
     assert model.thresholds_[0] in model.trust_score(X)
     np.testing.assert_array_equal(predictions(to_onnx(model), X)["accepted"], ~model.defer(X))
 
@@ -254,9 +256,16 @@ def test_parts_that_cannot_be_exported_get_a_sentence(blobs):
     labelled = TriageClassifier(QMSClassifier(random_state=0), target_accuracy=0.6, defer_label=-1, random_state=0)
     with pytest.raises(ValueError, match="cannot export the defer_label of TriageClassifier"):
         to_onnx(labelled.fit(X, y))
+    parted = TriageClassifier(QMSClassifier(random_state=0), target_accuracy=0.6, by=_everybody, random_state=0)
+    with pytest.raises(ValueError, match=r"cannot export by=.* of TriageClassifier, whose thresholds depend on more"):
+        to_onnx(parted.fit(X, y))
     curved = QMSClassifierCV(encodings=[SplineTransformer(degree=3)], cv=2, random_state=0).fit(X, y)
     with pytest.raises(Exception, match="SplineTransformer"):
         to_onnx(curved)
+
+
+def _everybody(X):
+    return np.zeros(len(X), dtype=int)
 
 
 def test_without_skl2onnx_a_sentence_says_what_to_install(blobs, monkeypatch):

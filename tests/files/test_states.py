@@ -16,6 +16,8 @@ OPTIONAL = {
     "training_rows",
     "plan_accuracy_",
     "unpriced_columns_",
+    "parts_",
+    "set_threshold_",
 }
 
 

@@ -214,6 +214,22 @@ def test_the_promise_is_judged(samples):
     assert "the promise is not kept" in words(report(triage, X[600:], shuffled, baselines=False).html)
 
 
+def test_every_promise_is_listed():
+    X, y = make_blobs(3000, centers=[[-2, 0], [2, 0]], random_state=0)
+    labels = np.array(["well", "ill"])[y]
+    settings = {"target_accuracy": 0.9, "target_recall": {"ill": 0.9}, "by": _side, "random_state": 0}
+    triage = TriageClassifier(QMSClassifier(n_components=2, noise=0.3, random_state=0), **settings)
+    triage.fit(X[:2000], labels[:2000])
+    found = words(report(triage, X[2000:], labels[2000:], baselines=False).html)
+    assert "All that was promised" in found
+    for promise in triage.report(X[2000:], labels[2000:]).promises:
+        assert f"{promise.what} {promise.count} {promise.share:.1%} 90.0%" in found
+
+
+def _side(X):
+    return np.where(np.asarray(X)[:, 1] > 0, "up", "down")
+
+
 @pytest.mark.filterwarnings("ignore::multiform.triage.TargetNotReachedWarning")
 def test_a_promise_that_accepts_nothing(samples):
     X, y = samples

@@ -18,6 +18,7 @@ MODEST = {"target_accuracy": 0.3, "confidence": 0.5, "random_state": 0}
         TriageClassifier(LogisticRegression(), **MODEST),
         TriageClassifier(LogisticRegression(), per_class=True, fallback=LogisticRegression(), **MODEST),
         TriageClassifier(LinearSVC(), cv=2, **MODEST),
+        TriageClassifier(LogisticRegression(), by=0, set_coverage=0.5, **MODEST),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -404,6 +404,11 @@ def triaged(graph: Graph, model: TriageClassifier, X: Any) -> tuple[Answer, str,
             "to_onnx cannot export the defer_label of TriageClassifier, as a label of ONNX has one type; set "
             "defer_label=None and read the output 'accepted'."
         )
+    if model.by is not None:
+        raise ValueError(
+            f"to_onnx cannot export by={model.by!r} of TriageClassifier, whose thresholds depend on more than the "
+            "answer; export its estimator_, and compare the trust with thresholds_ yourself."
+        )
     own, trust = _trusted(graph, model, X)
     thresholds = model.thresholds_.copy()
     finite = np.isfinite(thresholds)

@@ -29,6 +29,7 @@ class Answers:
     estimated: LoyaltyTable | None  # what training expected of the types
     triage: Any  # the classifier that promises an accuracy of the answers that it accepts
     accepted: Bools | None  # which those are
+    promises: list[Any]  # each promise that it makes, beside what became of it
 
     @property
     def right(self) -> Bools:
@@ -89,11 +90,13 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
         chances[:, positions(known, classes)] = model.predict_proba(X)
 
     loyalty, estimated, triage, accepted, trust, is_chance = None, None, None, None, None, False
+    promises: list[Any] = []
     for part, seen in layers(model, X):
         if triage is None and hasattr(part, "certificates_"):
             asked = (model, X) if hasattr(model, "defer") else (part, seen)  # a table in front of it defers more
             triage, accepted = part, ~np.asarray(asked[0].defer(asked[1]))
             trust = np.asarray(part.trust_score(seen), dtype=np.float64)
+            promises = part.report(seen, truth).promises
         if loyalty is None and hasattr(part, "predict_loyalty"):
             loyalty = np.asarray(part.predict_loyalty(seen))
         if estimated is None and hasattr(part, "loyalty_table_"):
@@ -105,7 +108,7 @@ def ask(model: Any, X: Any, y: Any) -> Answers:
     if triage is not None and trust is not None:
         is_chance = bool(((trust >= 0) & (trust <= 1)).all())
     found = positions(truth, classes), positions(labels, classes)
-    return Answers(classes, *found, chances, trust, is_chance, loyalty, estimated, triage, accepted)
+    return Answers(classes, *found, chances, trust, is_chance, loyalty, estimated, triage, accepted, promises)
 
 
 def layers(model: Any, X: Any) -> list[tuple[Any, Any]]:

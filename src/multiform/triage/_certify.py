@@ -1,8 +1,9 @@
-"""Choose a threshold on a trust score so that a promise about the accepted answers holds.
+"""Choose a threshold on a trust score so that promises about the accepted answers hold.
 
-The promise, for a fixed classifier with trust score s, target accuracy a and confidence 1 - delta:
+A claim says of a fixed classifier with trust score s: of the accepted samples in a scope (all samples, or those of one
+true class) at least the share a is answered right. What is promised, for one claim or several:
 
-    P( P(right | s >= t) >= a ) >= 1 - delta,
+    P( P(right | s >= t, scope) >= a  for every claim ) >= 1 - delta,
 
 the inner probability over future samples, the outer over the n calibration samples from which t is chosen.
 Nothing is assumed of the distribution, the classifier or the score, but that calibration and future samples
@@ -10,40 +11,71 @@ are drawn independently from the same source.
 
 How (Learn then Test, Angelopoulos, Bates, Candes, Jordan and Lei, 2021):
 
-1. **One threshold.** For a t that does not depend on the samples, N of them are accepted, and given N the
-   errors K among those are Binomial(N, r(t)). So the exact p-value of "r(t) > 1 - a" is
-   P(Binomial(N, 1 - a) <= K), the test behind the Clopper-Pearson bound.
-2. **Many thresholds.** Taking the most generous threshold among all that pass is *not* valid: with many tries one
-   passes by luck. Instead the thresholds are tested from high to low in an order fixed in advance, and a test that
-   passes hands its level on to the next one. A walk could begin at one threshold with all of delta; if that first test
-   fails by bad luck, nothing is accepted. So delta is split over a few starts: the fallback procedure (Wiens, 2003),
-   which keeps the chance of any false acceptance below delta, whatever the dependence between the tests.
-3. **The order.** Thresholds and starts must not depend on the samples that test them. A tenth of the
-   calibration samples, the design part, is spent on them: its scores are the thresholds, the starts lie
-   where the expected number of accepted samples grows by equal factors, from barely enough upwards, and each
-   gets a part of delta in proportion to its predictive chance of passing (the design's errors, by Laplace's
-   rule of succession, make the coming ones beta-binomial). A bad design costs coverage, never the promise.
+1. **One number.** The samples stand from the surest down, equally sure ones in random order. If K of the first N are
+   wrong (in the claim's scope), p_N = P(Binomial(N, 1 - a) <= K) is the p-value of "the first N are too often wrong".
+2. **Many numbers.** Taking the largest N that passes is *not* valid: with many tries one passes by luck. Instead N
+   walks upwards, one sample at a time, and a test that passes hands its level on to the next. A walk could begin
+   at one N with all of delta; if that first test fails by bad luck, nothing is accepted. So delta is split over a few
+   starts, which depend on n alone: the fallback procedure (Wiens, 2003). A walk that passes another start
+   takes its level along, so that in the end it has all of delta.
+3. **The threshold** lies below the last N that passed and at which a value of the trust ends.
 
-Several groups (one a predicted class) begin with delta / m each. A group that has walked to the end, so that everything
-in it is accepted, leaves the level of its last test to the others, as in Holm's procedure (all this is one graphical
-procedure in the sense of Bretz et al., 2009); the promise then holds for all groups at once.
+**Why this is exact**, though the samples that are tested are also the thresholds. Let u be the place of a sample in the
+population, the share that is surer (ties broken by an independent uniform number, so that u is uniform), N(u) the
+number of calibration samples before u, and D(u) = P(wrong, place <= u) - (1 - a) u, so that a threshold at u breaks
+the claim if D(u) > 0. Call N *false* if that is so anywhere between samples N and N + 1. D is continuous, so {D > 0} is
+made of open intervals (l, r) with D(l) = D(r) = 0 (or r = 1); take finitely many, and all in the limit. Between
+neighbouring ends of intervals a sample is wrong with a chance of exactly 1 - a. Hence, given how many samples lie
+between the ends:
+
+- it is settled which N are false: those from N(l) to N(r);
+- at N = N(l), K is Binomial(N, 1 - a), for every one of these samples is wrong with the chance 1 - a;
+- at N(l) < N <= N(r), given the place v of sample N + 1 (or v = r), the samples between l and v are wrong with a
+  chance of at least 1 - a, for D(v) >= 0 = D(l), so K is stochastically larger than Binomial(N, 1 - a).
+
+So the false N are a fixed set with valid p-values, and what controls the family-wise error of fixed hypotheses does so
+here: the fallback procedure, and any graphical one (Bretz et al., 2009).
+
+**Several claims** are tested together: N is false if any claim is broken there, and p_N is the largest p-value of the
+claims. Let an interval begin at l with claim q, D_q(l) = 0, let r be the end of the one before and V = N(r). The walk
+brings to l the level delta W, W being the weights of the starts between r and l: given N(l), W falls with V. As
+D_q(r) <= 0 = D_q(l), a wrong sample before l lies before r less often than a right one, so V falls stochastically
+with K, and P(V <= m | p) rises with p. Then P(x < p <= x', V <= m) <= P(x < p <= x') P(V <= m) / (1 - x'): below x'
+the chance is at most its mean above x', where p lies with probability 1 - x' at least. Summed by parts over the
+starts, P(p <= delta W) <= delta E[W] / (1 - delta). A start inside an interval is valid given the place of the next
+sample. Every start is counted once, so the whole is at most delta / (1 - delta), and the walk uses delta / (1 + delta).
+
+**Parts** (of predicted classes, or of what is known from x) have walks of their own, given which samples lie in which.
+They begin with delta / m each. A part that has walked to the end, so that everything in it is accepted, leaves the
+level of its last test to the others, as in Holm's procedure (all this is one graphical procedure; with several claims,
+what others leave is independent of a part's own samples). The promise then holds in all parts at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import ceil, log
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, betabinom, binom
+from scipy.stats import beta, binom
 
 from multiform._typing import Bools, Doubles, Indices
 from multiform.state import require, require_names, require_whole
 
-DESIGN_SHARE = 0.1
-MAX_STEPS = 100  # a walk in steps of at least 1 % of coverage
-MAX_STARTS = 3
+# Where walks begin, on a scale of logarithms from the first number that proves the target in spite of an error to all
+# samples, and with how much of the level. Several claims begin later, as the scope of one may be a rare class.
+STARTS = ((0.0, 1 / 2), (0.25, 1 / 6), (0.5, 1 / 6), (0.75, 1 / 6))
+STARTS_OF_SEVERAL = ((0.0, 1 / 6), (0.33, 1 / 6), (0.67, 1 / 3), (0.9, 1 / 3))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Of the accepted samples in the scope, at least the target's share is answered right."""
+
+    scope: Bools
+    target: float
 
 
 @dataclass(frozen=True)
@@ -55,13 +87,15 @@ class Certificate:
     threshold : float
         Answers with at least this trust are accepted; ``inf`` if none is.
     n_tested : int
-        Calibration samples that the threshold was tested on (all calibration samples but the design part).
+        Calibration samples that the threshold was tested on.
     n_accepted : int
         How many of them the threshold accepts.
     n_correct : int
         How many of those are right.
     level : float
         The level of the last test that passed: delta or a part of it; 0 if none passed.
+    recalls : list of (int, int)
+        For each promised recall, how many samples of the class the threshold accepts, and how many of those are right.
     """
 
     threshold: float
@@ -69,18 +103,26 @@ class Certificate:
     n_accepted: int
     n_correct: int
     level: float
+    recalls: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def _from_state(cls, state: dict[str, Any]) -> Certificate:
-        """From its fields, as a model file has them."""
-        require_names(state, "a certificate", [field.name for field in fields(cls)])
+        """From its fields, as a model file has them; files of version 0.1.0 know no recalls."""
+        names = [field.name for field in fields(cls)]
+        require_names(state, "a certificate", [name for name in names if name != "recalls"], ["recalls"])
         threshold, level = state["threshold"], state["level"]
         require(isinstance(threshold, float) and not np.isnan(threshold), "the threshold of a certificate is wrong")
         require(isinstance(level, float) and 0 <= level <= 1, "the level of a certificate is wrong")
         for name in ("n_tested", "n_accepted", "n_correct"):
             require_whole(state[name], 0, f"{name} of a certificate")
         require(state["n_correct"] <= state["n_accepted"] <= state["n_tested"], "the counts of a certificate are wrong")
-        return cls(**state)
+        recalls = state.get("recalls", ())
+        require(isinstance(recalls, tuple | list), "the recalls of a certificate are wrong")
+        for pair in recalls:
+            require(isinstance(pair, tuple | list) and len(pair) == 2, "a recall of a certificate is wrong")
+            for count in pair:
+                require_whole(count, 0, "a recall of a certificate")
+        return cls(**state | {"recalls": tuple((int(accepted), int(right)) for accepted, right in recalls)})
 
     @property
     def attained(self) -> bool:
@@ -122,35 +164,27 @@ def samples_needed(target_accuracy: float, level: float) -> int:
 def certify(
     trust: Doubles,
     right: Bools,
-    groups: Indices,
-    n_groups: int,
+    parts: Indices,
+    n_parts: int,
+    claims: Sequence[Claim],
     *,
-    target_accuracy: float,
     confidence: float,
     rng: np.random.RandomState,
 ) -> list[Certificate]:
-    """A threshold for each group of calibration samples, valid for all groups at once.
+    """A threshold for each part of the calibration samples, valid for all claims in all parts at once.
 
-    A trust of NaN is never accepted. The group of a sample, ``0`` to ``n_groups - 1``, is a function of the prediction
-    alone, and the number of groups is fixed before the samples are seen. `rng` draws the design part.
+    The first claim is of all samples. A trust of NaN is never accepted. The part of a sample, ``0`` to ``n_parts - 1``,
+    is a function of x alone (so of the prediction, too); -1 is no part. `rng` orders what is equally sure.
     """
-    level = (1 - confidence) / n_groups
-    # What the design takes must leave enough to prove anything at all.
-    spare = len(trust) - samples_needed(target_accuracy, level)
-    n_design = max(0, min(ceil(DESIGN_SHARE * len(trust)), spare))
-    design = np.zeros(len(trust), dtype=bool)
-    design[rng.permutation(len(trust))[:n_design]] = True
+    level = total_level(confidence, len(claims)) / n_parts
+    surest_first = np.lexsort((rng.random_sample(len(trust)), -trust))
+    walks = []
+    for part in range(n_parts):
+        inside = surest_first[parts[surest_first] == part]
+        within = [Claim(claim.scope[inside], claim.target) for claim in claims]
+        walks.append(_Walk(trust[inside], right[inside], within, level))
 
-    walks: list[_Walk] = []
-    for group in range(n_groups):
-        drafted, tested = design & (groups == group), ~design & (groups == group)
-        # The group's share of the design tells how many tested samples to expect; their true number belongs
-        # to the test and may not shape the order.
-        expected = (len(trust) - n_design) * (drafted.sum() / n_design if n_design else 1.0)
-        thresholds, weights = _plan(trust[drafted], right[drafted], expected, target_accuracy, level)
-        walks.append(_Walk(thresholds, weights, trust[tested], right[tested], target_accuracy))
-
-    # What finished groups leave passes to the others in equal parts, until nothing moves any more.
+    # What finished parts leave passes to the others in equal shares, until nothing moves any more.
     walking = walks
     while True:
         finished = [walk for walk in walking if walk.reaches_the_end(level)]
@@ -160,86 +194,82 @@ def certify(
         level += sum(walk.level for walk in finished) / len(walking)
 
 
-def _plan(
-    trust: Doubles, right: Bools, n_expected: float, target_accuracy: float, level: float
-) -> tuple[Doubles, Doubles]:
-    """The plan of a group, from its design part alone: thresholds from high to low, and how much of its level each has.
-
-    A threshold begins with that part of the group's level.
-    """
-    scores = np.sort(trust[~np.isnan(trust)])
-    if not len(scores):
-        return np.array([-np.inf]), np.ones(1)  # nothing known: everything or nothing
-
-    # Candidates: the design's own scores at evenly spaced ranks, and at last no threshold at all.
-    ranks = np.linspace(0, len(scores) - 1, min(len(scores), MAX_STEPS)).astype(int)
-    thresholds = np.append(np.unique(scores[ranks])[::-1], -np.inf)
-    accepted, errors = _accepted_and_errors(trust, right, thresholds)
-    # A new score exceeds the k-th largest of n with probability k / (n + 1), and no threshold at all surely.
-    share_above = np.append(accepted[:-1] / (len(trust) + 1), 1.0)
-    n_above = np.floor(n_expected * share_above)
-
-    # Starts: as many as there are samples for; 15 % above the least number that proves anything, for the
-    # number that falls above a threshold varies.
-    for n_starts in range(MAX_STARTS, 0, -1):
-        least = 1.15 * samples_needed(target_accuracy, level / n_starts)
-        if n_starts * least <= n_expected:
-            break
-    counts = np.geomspace(least, max(least, 0.95 * n_expected), n_starts + 1)[:n_starts]
-    starts = np.unique(np.searchsorted(n_above, counts).clip(max=len(thresholds) - 1))
-
-    # P(pass) of a start, if at most `allowed` errors among its n samples pass; never quite 0.
-    n = n_above[starts]
-    allowed = _allowed_errors(n, target_accuracy, level / n_starts)
-    chance = betabinom.cdf(allowed, n, 1 + errors[starts], 1 + (accepted - errors)[starts]) + 1e-3
-    weights = np.zeros(len(thresholds))
-    weights[starts] = chance / chance.sum()
-    return thresholds, weights
-
-
-def _allowed_errors(n: Doubles, target_accuracy: float, level: float) -> Doubles:
-    """The largest number of errors among n with a p-value of at most ``level``; -1 if even 0 is too many."""
-    k = binom.ppf(level, n, 1 - target_accuracy)
-    return np.asarray(np.where(binom.cdf(k, n, 1 - target_accuracy) <= level, k, k - 1))
-
-
-def _accepted_and_errors(trust: Doubles, right: Bools, thresholds: Doubles) -> tuple[Indices, Indices]:
-    """How many samples each threshold accepts, and how many of those are wrong; NaN is never accepted."""
-    seen = ~np.isnan(trust)
-    surest_first = np.argsort(-trust[seen], kind="stable")
-    accepted = np.searchsorted(-trust[seen][surest_first], -thresholds, side="right")
-    errors = np.append(0, np.cumsum(~right[seen][surest_first]))[accepted]
-    return accepted, errors
+def total_level(confidence: float, n_claims: int) -> float:
+    """What all tests may use up together; see "Several claims" above."""
+    delta = 1 - confidence
+    return delta if n_claims == 1 else delta / (1 + delta)
 
 
 class _Walk:
-    """A group's tests, in the order of its plan."""
+    """The tests of a part, whose samples stand from the surest down."""
 
-    def __init__(
-        self, thresholds: Doubles, weights: Doubles, trust: Doubles, right: Bools, target_accuracy: float
-    ) -> None:
-        self.thresholds, self.weights = thresholds, weights
+    def __init__(self, trust: Doubles, right: Bools, claims: Sequence[Claim], level: float) -> None:
         self.n_tested = len(trust)
-        self.accepted, errors = _accepted_and_errors(trust, right, thresholds)
-        self.correct = self.accepted - errors
-        self.p_values = binom.cdf(errors, self.accepted, 1 - target_accuracy)
-        self.last_passed = -1
+        n = int(np.sum(~np.isnan(trust)))  # NaN stands last
+        self.trust = trust[:n]
+        # How many of the first 0, 1, 2, ... are in a claim's scope, and how many of those are wrong.
+        self.counts = [np.append(0, np.cumsum(claim.scope[:n])) for claim in claims]
+        self.errors = [np.append(0, np.cumsum((claim.scope & ~right)[:n])) for claim in claims]
+        self.p_values = np.max(
+            [
+                binom.cdf(errors, counts, 1 - claim.target)
+                for errors, counts, claim in zip(self.errors, self.counts, claims, strict=True)
+            ],
+            axis=0,
+        )
+        self.starts = _starts(n, claims, level)
+        self.last_passed = 0
         self.level = 0.0  # of the last test that passed
 
     def reaches_the_end(self, level: float) -> bool:
-        """Walk with this level for the whole group; says whether everything is accepted."""
+        """Walk with this level for the whole part; says whether everything is accepted."""
         carried = 0.0
-        for step, (weight, p_value) in enumerate(zip(self.weights, self.p_values, strict=True)):
-            own = weight * level + carried
-            passed = own > 0 and p_value <= own
-            carried = own if passed else 0.0
-            if passed:
-                self.last_passed, self.level = step, own
+        n = len(self.trust)
+        ends = [start for start, _ in self.starts[1:]] + [n + 1]
+        for (start, weight), end in zip(self.starts, ends, strict=True):
+            carried += weight * level
+            failed = np.flatnonzero(self.p_values[start:end] > carried)
+            stop = start + int(failed[0]) if len(failed) else end
+            # A threshold can lie only where a value of the trust ends.
+            after = self.trust[max(start, 1) : min(stop, n)]
+            possible = np.flatnonzero(self.trust[max(start, 1) - 1 : min(stop, n) - 1] != after) + max(start, 1)
+            if stop > n:
+                possible = np.append(possible, n)
+            if len(possible) and stop > start:
+                self.last_passed, self.level = int(possible[-1]), carried
+            if len(failed):
+                carried = 0.0
         return carried > 0
 
     def certificate(self) -> Certificate:
-        at = self.last_passed
-        if at < 0:
-            return Certificate(np.inf, self.n_tested, 0, 0, 0.0)
-        accepted, correct = int(self.accepted[at]), int(self.correct[at])
-        return Certificate(float(self.thresholds[at]), self.n_tested, accepted, correct, float(self.level))
+        n = self.last_passed
+        if not n:
+            return Certificate(np.inf, self.n_tested, 0, 0, 0.0, tuple((0, 0) for _ in self.counts[1:]))
+        found = [
+            (int(counts[n]), int(counts[n] - errors[n]))
+            for counts, errors in zip(self.counts, self.errors, strict=True)
+        ]
+        return Certificate(self._threshold(n), self.n_tested, *found[0], float(self.level), tuple(found[1:]))
+
+    def _threshold(self, n: int) -> float:
+        """Halfway between the last that is accepted and the first that is not."""
+        if n == len(self.trust):
+            return -np.inf
+        last, following = float(self.trust[n - 1]), float(self.trust[n])
+        middle = following + (last - following) / 2
+        if following < middle < np.inf:
+            return middle
+        return float(np.nextafter(following, np.inf))  # one of them is infinite, or nothing lies between them
+
+
+def _starts(n: int, claims: Sequence[Claim], level: float) -> list[tuple[int, float]]:
+    """At which numbers of samples walks begin, and with which share of the level: a function of n alone."""
+    starts = STARTS if len(claims) == 1 else STARTS_OF_SEVERAL
+    target, first_level = max(claim.target for claim in claims), level * starts[0][1]
+    flawless = samples_needed(target, first_level)
+    numbers = np.arange(flawless, 4 * flawless + 10)
+    with_error = int(numbers[np.argmax(binom.cdf(1, numbers, 1 - target) <= first_level)])
+    for least in (with_error, flawless):
+        if least < n:
+            return [(ceil(least * (n / least) ** place), share) for place, share in starts]
+    return [(min(n, samples_needed(target, level)), 1.0)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from math import ceil
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
@@ -24,6 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
 
 from multiform._typing import Array, Bools, Doubles, Indices
+from multiform.folds import Split, drawn_folds, group_codes, splits_of
 from multiform.metrics import ScoreMethod, trust_score
 from multiform.metrics.labels import distinct, positions
 from multiform.state import (
@@ -36,11 +38,10 @@ from multiform.state import (
     require_names,
     require_whole,
 )
-from multiform.triage._certify import Certificate, certify, samples_needed
-from multiform.triage._report import TriageReport
+from multiform.triage._certify import Certificate, Claim, certify, samples_needed, total_level
+from multiform.triage._report import Kept, TriageReport
 
-# Calibration samples as the tests need them: what they are, what they were called, and how surely.
-Judged = tuple[Array, Array, Doubles]
+SETS_SHARE = 0.25  # of the calibration samples, put aside for prediction sets
 
 # What a model file holds of a fitted model.
 FITTED = (
@@ -53,10 +54,52 @@ FITTED = (
     "certificates_",
     "n_calibration_",
 )
+ADDED = ("parts_", "set_threshold_")  # files of version 0.1.0 lack these
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Calibration samples as the tests need them: what they are, what they were called, and how surely."""
+
+    true: Array
+    predicted: Array
+    trust: Doubles
+    part: Array | None = None  # what `by` says of them
+    chance: Doubles | None = None  # of the true class; -inf if the model does not know it
+
+    def at(self, index: Any) -> Judged:
+        """Some of them."""
+        columns: list[Any] = [None if values is None else values[index] for values in vars(self).values()]
+        return Judged(*columns)
+
+    @classmethod
+    def together(cls, pieces: list[Judged]) -> Judged:
+        columns = zip(*(vars(piece).values() for piece in pieces), strict=True)
+        joined: list[Any] = [None if column[0] is None else np.concatenate(column) for column in columns]
+        return cls(*joined)
+
+
+@dataclass(frozen=True)
+class Judge:
+    """How a fitted classifier's answers to labelled samples are judged."""
+
+    score_method: ScoreMethod
+    by: Any
+    with_chances: bool
+
+    def __call__(self, estimator: Any, X: Any, y: Array) -> Judged:
+        predicted, trust = np.asarray(estimator.predict(X)), trust_score(estimator, X, self.score_method)
+        part = None if self.by is None else _known_from(X, self.by)
+        chance = None
+        if self.with_chances:
+            place = positions(y, np.asarray(estimator.classes_))
+            chances = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+            chance = np.where(place < 0, -np.inf, chances[np.arange(len(y)), place])
+        return Judged(y, predicted, trust, part, chance)
 
 
 class TargetNotReachedWarning(UserWarning):
-    """The calibration data could not prove the target accuracy, so answers that might be right are deferred."""
+    """The calibration data could not prove what was promised, so answers that might be right are deferred."""
 
 
 class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
@@ -67,6 +110,11 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     distribution and every number of samples, provided that calibration and future samples come independently from the
     same source and that the classifier has not been trained on the calibration samples. If the target cannot be proved,
     more is deferred, in the end everything; the promise is never weakened.
+
+    More can be promised at once, all of it together with probability ``confidence``: the target in each predicted class
+    (``per_class``), in each part of the samples that x tells apart (``by``), and the recall of classes
+    (``target_recall``). With ``groups`` given to ``fit``, as of patients with several visits, the promise is of new
+    groups: of a sample drawn at random from a group that was not seen.
 
     The threshold is found by Learn then Test with fallback testing [1]_ and exact binomial tests;
     see the user guide, ``docs/triage.md``.
@@ -84,17 +132,28 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         If True, the target holds among the accepted answers of *each* predicted class, for all classes
         jointly with probability ``confidence``, and each class has a threshold of its own. This needs more
         calibration samples. If False, it holds among all accepted answers together.
+    target_recall : dict of label to float in (0, 1), default=None
+        Of the accepted samples whose *true* class is the label, at least this share is answered right. So also at most
+        one minus this share of all samples of the class that come in is accepted and answered wrong. Not together with
+        ``per_class``, where an answer is accepted by its class alone.
+    by : int, str or callable, default=None
+        A partition of the samples that x tells: a column of X, by number or name, or a callable that takes X and
+        gives a label for each row. Everything that is promised holds in each part, with a threshold of its
+        own. A part that the calibration samples lack, or whose label is missing, is deferred.
     fallback : classifier, default=None
         Answers what is deferred, without a promise. It is fitted on all samples given to ``fit``, unless it
         is a :class:`~sklearn.frozen.FrozenEstimator`.
+    set_coverage : float in (0, 1), default=None
+        The probability with which the set of labels that ``prediction_sets`` gives for a deferred sample contains the
+        truth. A quarter of the calibration samples is put aside for it. None makes no sets.
     cv : int, cross-validation generator or iterable, default=None
         None holds out ``calibration_fraction`` of the samples at random for the calibration; this carries the
         exact promise. Anything else cross-fits: every sample is judged by a model fitted without it, and the
         model that answers is refitted on all samples. No data is lost, but the promise then speaks of the
         fold models and holds for the refitted one only approximately: ``guarantee_`` is ``"approximate"``.
     calibration_fraction : float in (0, 1), default=0.25
-        The share of the samples held out for the calibration if ``cv`` is None. The split is random and not
-        stratified, for a stratified part is no independent sample.
+        The share of the samples (of the groups, where given) held out for the calibration if ``cv`` is None. The split
+        is random and not stratified, for a stratified part is no independent sample.
     score_method : {"auto", "loyalty_score", "predict_proba", "decision_function"} or callable, default="auto"
         Where the trust in an answer comes from; see :func:`multiform.metrics.trust_score`.
     defer_label : object, default=None
@@ -103,7 +162,8 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     n_jobs : int, default=None
         Fold models to fit at the same time, as in scikit-learn.
     random_state : int, RandomState instance or None, default=None
-        Decides which samples are held out, and which of the calibration samples design the tests.
+        Decides which samples are held out, in which order equally sure ones are tested, which sample of a group is
+        drawn, and which are put aside for prediction sets.
 
     Attributes
     ----------
@@ -117,14 +177,19 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         Whether the promise is exact, or approximate because of cross-fitting.
     attained_ : bool
         Whether anything is accepted at all.
-    thresholds_ : ndarray of shape (n_estimator_classes,)
+    thresholds_ : ndarray of shape (n_estimator_classes,), or (n_parts, n_estimator_classes) with ``by``
         The least trust for an accepted answer, by predicted class in the order of ``estimator_.classes_``;
-        ``inf`` where nothing is accepted. All the same unless ``per_class``.
+        ``inf`` where nothing is accepted. All the same unless ``per_class`` or ``by``.
+    parts_ : ndarray of shape (n_parts,) or None
+        The labels of the parts with ``by``, in the order of ``thresholds_``.
     certificates_ : list
-        The evidence: one certificate, or one per class, with ``threshold``, ``n_tested``, ``n_accepted``,
-        ``n_correct``, ``coverage``, ``accuracy`` and ``accuracy_bound`` on the calibration samples.
+        The evidence: one certificate, or one for each class and part (the classes of the first part first), with
+        ``threshold``, ``n_tested``, ``n_accepted``, ``n_correct``, ``coverage``, ``accuracy``, ``accuracy_bound`` and
+        ``recalls`` on the calibration samples.
+    set_threshold_ : float or None
+        The least chance of a label in a prediction set.
     n_calibration_ : int
-        The number of calibration samples.
+        The number of calibration samples; with ``groups`` there is one of each calibration group.
     n_features_in_ : int
         Number of features seen during ``fit``, if the estimator knows.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -151,6 +216,18 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     >>> deferred = triage.defer(X_new)
     >>> bool((triage.predict(X_new) == y_new)[~deferred].mean() >= 0.97)
     True
+
+    An accuracy of 95 %, and a recall of 97 % for class 0, both with a confidence of 90 %:
+
+    >>> from sklearn.datasets import make_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> X, y = make_classification(6000, random_state=0)
+    >>> triage = TriageClassifier(
+    ...     LogisticRegression(), target_accuracy=0.95, target_recall={0: 0.97}, confidence=0.9, random_state=0
+    ... )
+    >>> report = triage.fit(X[:4000], y[:4000]).report(X[4000:], y[4000:])
+    >>> [(promise.what, promise.target, bool(promise.share >= promise.target)) for promise in report.promises]
+    [('accuracy', 0.95, True), ('recall of 0', 0.97, True)]
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -158,7 +235,10 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         "target_accuracy": [Interval(Real, 0, 1, closed="neither")],
         "confidence": [Interval(Real, 0, 1, closed="neither")],
         "per_class": ["boolean"],
+        "target_recall": [dict, None],
+        "by": [Integral, str, callable, None],
         "fallback": "no_validation",
+        "set_coverage": [Interval(Real, 0, 1, closed="neither"), None],
         "cv": ["cv_object"],
         "calibration_fraction": [Interval(Real, 0, 1, closed="neither")],
         "score_method": [StrOptions({"auto", "loyalty_score", "predict_proba", "decision_function"}), callable],
@@ -174,7 +254,10 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         target_accuracy: float = 0.99,
         confidence: float = 0.95,
         per_class: bool = False,
+        target_recall: Mapping[Any, float] | None = None,
+        by: int | str | Callable[[Any], Any] | None = None,
         fallback: Any = None,
+        set_coverage: float | None = None,
         cv: Any = None,
         calibration_fraction: float = 0.25,
         score_method: ScoreMethod = "auto",
@@ -186,7 +269,10 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         self.target_accuracy = target_accuracy
         self.confidence = confidence
         self.per_class = per_class
+        self.target_recall = target_recall
+        self.by = by
         self.fallback = fallback
+        self.set_coverage = set_coverage
         self.cv = cv
         self.calibration_fraction = calibration_fraction
         self.score_method = score_method
@@ -197,7 +283,15 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     @_fit_context(prefer_skip_nested_validation=False)  # type: ignore[untyped-decorator]
     @all_or_nothing
     def fit(
-        self, X: Any, y: ArrayLike, *, X_cal: Any = None, y_cal: ArrayLike | None = None, **fit_params: Any
+        self,
+        X: Any,
+        y: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        X_cal: Any = None,
+        y_cal: ArrayLike | None = None,
+        groups_cal: ArrayLike | None = None,
+        **fit_params: Any,
     ) -> TriageClassifier:
         """Fit the classifier and choose the threshold.
 
@@ -207,66 +301,93 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             The samples: for training and calibration, or for calibration alone if the estimator is frozen.
         y : array-like of shape (n_samples,)
             Their labels.
+        groups : array-like of shape (n_samples,), default=None
+            Samples that belong together, as those of one patient do: whole groups are held out, and the promise is of a
+            random sample of a new group. For that, one sample of each calibration group is drawn, as these are
+            independent; so it takes as many groups as else samples. The estimator and the fallback get the groups, too,
+            if their ``fit`` takes them, and so does the splitter.
         X_cal, y_cal : array-like, default=None
             Calibration samples and labels of your own, which the estimator must not have seen. Then all of
             ``X`` trains.
+        groups_cal : array-like, default=None
+            The groups of ``X_cal``, none of which may be among those of ``X``.
         **fit_params : dict
             Passed to the estimator's ``fit``, arrays with one entry per sample cut to the training part;
             ``sample_weight`` also to the fallback's, if it takes weights. With metadata routing, whoever
-            asked for them gets them. Calibration counts every sample once, whatever its weight.
+            asked for them gets them, and ``groups`` likewise. Calibration counts every sample once, whatever its
+            weight.
         """
-        self._check_parameters(X_cal, y_cal)
+        self._check_parameters(X_cal, y_cal, groups_cal)
         X, y = _check_samples(self, X, y)
-        params = self._route(fit_params)
+        self._check_recall(y)
+        codes = group_codes(groups, len(y), type(self).__name__)
+        params = self._route(fit_params, groups)
         rng, guarantee = check_random_state(self.random_state), "exact"
+        judge = Judge(self.score_method, self.by, self.set_coverage is not None)
 
         if X_cal is None and isinstance(self.estimator, FrozenEstimator):
-            X_cal, y_cal = X, y
+            X_cal, y_cal, groups_cal = X, y, groups
         if X_cal is not None:
             X_cal, y_cal = _check_samples(self, X_cal, y_cal)
-            self._check_enough(len(y_cal), len(y))
+            codes = group_codes(groups_cal, len(y_cal), type(self).__name__)
+            self._check_enough(len(y_cal) if codes is None else len(np.unique(codes)), len(y), codes)
             estimator = clone(self.estimator).fit(X, y, **params["estimator"])
-            judged = _judge(estimator, X_cal, y_cal, self.score_method)
+            judged = judge(estimator, X_cal, y_cal)
         elif self.cv is None:
             estimator = clone(self.estimator)
-            train, held_out = self._hold_out(len(y), rng)
-            judged = _fit_and_judge(estimator, X, y, train, held_out, self.score_method, params["estimator"])
+            train, held_out = self._hold_out(len(y), codes, rng)
+            judged = _fit_and_judge(estimator, X, y, train, held_out, judge, params["estimator"])
+            codes = None if codes is None else codes[held_out]
         else:
-            estimator, judged = self._cross_fit(X, y, params)
+            estimator, judged, tested = self._cross_fit(X, y, codes, params, judge, rng)
             guarantee = "approximate"
-        true, predicted, trust = judged
-        self._check_labels(estimator, true)
+            codes = None if codes is None else codes[tested]
+        self._check_labels(estimator, judged.true)
+        if codes is not None:
+            judged = judged.at(_one_of_each(codes, rng))
+        n_calibration = len(judged.true)
+        if self.set_coverage is not None:
+            order = rng.permutation(n_calibration)
+            n_aside = ceil(SETS_SHARE * n_calibration)
+            judged, aside = judged.at(order[n_aside:]), judged.at(order[:n_aside])
 
         classes = np.asarray(estimator.classes_)
-        right = predicted == true
+        right = judged.predicted == judged.true
+        parts = None if judged.part is None else distinct(judged.part[_is_known(judged.part)])
+        cells, shape = self._cells(judged, classes, parts)
+        recalls = dict(self.target_recall or {})
+        claims = [Claim(np.ones(len(right), dtype=bool), float(self.target_accuracy))]
+        claims += [Claim(positions(judged.true, _objects([label])) == 0, float(r)) for label, r in recalls.items()]
         certificates = certify(
-            trust,
-            right,
-            positions(predicted, classes) if self.per_class else np.zeros(len(true), int),
-            len(classes) if self.per_class else 1,
-            target_accuracy=self.target_accuracy,
-            confidence=self.confidence,
-            rng=rng,
+            judged.trust, right, cells, int(np.prod(shape)), claims, confidence=self.confidence, rng=rng
         )
         fallback = None
         if self.fallback is not None:
             fallback = clone(self.fallback).fit(X, y, **params["fallback"])
-            classes = distinct(classes, np.asarray(fallback.classes_))
 
+        thresholds = np.broadcast_to(
+            np.reshape([c.threshold for c in certificates], shape), (shape[0], len(classes))
+        ).copy()
         self.estimator_ = estimator
         self.fallback_ = fallback
-        self.classes_ = classes
+        self.classes_ = classes if fallback is None else distinct(classes, np.asarray(fallback.classes_))
         self.certificates_ = certificates
-        self.thresholds_ = np.full(len(estimator.classes_), [c.threshold for c in certificates])
+        self.parts_ = parts
+        self.thresholds_ = thresholds[0] if parts is None else thresholds
         self.attained_ = any(c.attained for c in certificates)
         self.guarantee_ = guarantee
-        self.n_calibration_ = len(true)
+        self.n_calibration_ = n_calibration
+        self.set_threshold_ = None
+        if self.set_coverage is not None:
+            deferred = ~self._accepts(aside.predicted, aside.trust, aside.part)
+            assert aside.chance is not None
+            self.set_threshold_ = _conformal_threshold(aside.chance[deferred], self.set_coverage)
         for name in FEATURES:
             if hasattr(estimator, name):
                 setattr(self, name, getattr(estimator, name))
             elif hasattr(self, name):
                 delattr(self, name)  # of an earlier fit
-        self._warn_if_not_reached(right)
+        self._warn_if_not_reached(right, claims)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -320,22 +441,71 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             result[np.ix_(deferred, known)] = self.fallback_.predict_proba(_rows(X, deferred))
         return result
 
+    def prediction_sets(self, X: Any) -> Bools:
+        """For each sample of X a set of labels: the answer alone where it is accepted, else as many as are needed.
+
+        Of the samples that are deferred, the set contains the truth with a probability of at least ``set_coverage``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples.
+
+        Returns
+        -------
+        sets : ndarray of shape (n_samples, n_classes)
+            Whether a label of ``classes_`` is in the set. Of an accepted answer nothing is said but the promise.
+
+        Notes
+        -----
+        The probability is over the calibration samples that were put aside and the new sample (split conformal
+        prediction): the threshold on the trust is chosen on other samples, so those that were put aside and deferred
+        and a new deferred one are exchangeable. It is not conditional on x, and not on the class. A truth that
+        the estimator never saw can be in no set.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import make_blobs
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from multiform.triage import TriageClassifier
+        >>> X, y = make_blobs(6000, centers=3, cluster_std=2.2, random_state=3)
+        >>> triage = TriageClassifier(LogisticRegression(), target_accuracy=0.97, set_coverage=0.9, random_state=0)
+        >>> triage = triage.fit(X[:4500], y[:4500])
+        >>> sets = triage.prediction_sets(X[4500:])
+        >>> bool(sets[triage.defer(X[4500:]), :].sum(axis=1).mean() > 1)
+        True
+        """
+        labels, accepted = self._answer(X)
+        if self.set_threshold_ is None:
+            raise ValueError(
+                "prediction_sets needs a TriageClassifier that was fitted with a set_coverage; got None. Fit with "
+                "set_coverage=0.9, say."
+            )
+        chances = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        # No set is empty: the likeliest label costs nothing of the promise.
+        likely = chances >= np.minimum(self.set_threshold_, chances.max(axis=1, keepdims=True))
+        answer = positions(labels, self.estimator_.classes_)[:, None] == np.arange(chances.shape[1])
+        sets = np.zeros((len(labels), len(self.classes_)), dtype=bool)
+        sets[:, positions(self.estimator_.classes_, self.classes_)] = np.where(accepted[:, None], answer, likely)
+        return sets
+
     def trust_score(self, X: Any) -> NDArray[np.float64]:
         """How far the estimator's answers to X can be trusted, higher is surer; compare with ``thresholds_``."""
         check_is_fitted(self)
         return trust_score(self.estimator_, X, self.score_method)
 
     def report(self, X: Any, y: ArrayLike) -> TriageReport:
-        """Accuracy, coverage and who answered, on samples X with the labels y; the report prints as a table."""
-        right = self.predict(X) == column_or_1d(y)
-        who = self.answered_by(X)
+        """Accuracy, coverage, who answered and each promise, on samples X with the labels y; it prints as a table."""
+        true = column_or_1d(y)
+        right = self.predict(X) == true
+        labels, accepted = self._answer(X)
+        other = "nobody" if self.fallback_ is None else "fallback"
         rows = {}
-        for name in ("estimator", "nobody" if self.fallback_ is None else "fallback"):
-            mask = who == name
+        for name, mask in (("estimator", accepted), (other, ~accepted)):
             answered = mask.any() and name != "nobody"
             accuracy = float(right[mask].mean()) if answered else float("nan")
             rows[name] = {"count": int(mask.sum()), "share": float(mask.mean()), "accuracy": accuracy}
-        counted = right if self.fallback_ is not None else right[who == "estimator"]
+        counted = right if self.fallback_ is not None else right[accepted]
         return TriageReport(
             rows,
             float(counted.mean()) if counted.size else float("nan"),
@@ -343,12 +513,36 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             float(self.confidence),
             self.guarantee_,
             bool(self.per_class),
+            self._kept(X, true, labels, accepted),
         )
 
+    def _kept(self, X: Any, true: Array, labels: Array, accepted: Bools) -> list[Kept]:
+        """Each promise, and what became of it among the accepted samples."""
+        everyone = np.ones(len(true), dtype=bool)
+        classes = np.asarray(self.estimator_.classes_)
+        predicted = positions(labels, classes)
+        cells = [("", everyone)]
+        if self.parts_ is not None:
+            part = positions(_known_from(X, self.by), self.parts_)
+            cells = [(f"by {label}", part == k) for k, label in enumerate(self.parts_.tolist())]
+        if self.per_class:
+            named = [(f"answer {label}", predicted == k) for k, label in enumerate(classes.tolist())]
+            cells = [(f"{a}, {b}" if a else b, one & two) for a, one in cells for b, two in named]
+        scopes = [("accuracy", everyone, self.target_accuracy)]
+        for label, target in (self.target_recall or {}).items():
+            scopes.append((f"recall of {label}", positions(true, _objects([label])) == 0, target))
+        kept = []
+        for where, inside in cells:
+            for what, scope, target in scopes:
+                mask = accepted & inside & scope
+                share = float((labels == true)[mask].mean()) if mask.any() else float("nan")
+                kept.append(Kept(f"{what}, {where}" if where else what, float(target), int(mask.sum()), share))
+        return kept
+
     def get_metadata_routing(self) -> Any:
-        """Who gets which metadata: the estimator's and the fallback's ``fit``, and the splitter."""
+        """Who gets which metadata: this ``fit``, the estimator's and the fallback's, and the splitter."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=type(self).__name__)
+        router = MetadataRouter(owner=type(self).__name__).add_self_request(self)
         router.add(estimator=self.estimator, method_mapping=to_fit)
         if self.fallback is not None:
             router.add(fallback=self.fallback, method_mapping=to_fit)
@@ -366,44 +560,81 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         return tags
 
     def _answer(self, X: Any) -> tuple[Array, Bools]:
-        """The estimator's predictions, and whether the trust in each reaches its class's threshold."""
+        """The estimator's predictions, and whether the trust in each reaches its class's and part's threshold."""
         check_is_fitted(self)
         labels = np.asarray(self.estimator_.predict(X))
-        predicted = positions(labels, self.estimator_.classes_)
-        trust = trust_score(self.estimator_, X, self.score_method)
-        # -inf accepts every real number; +inf means "accept nothing", even where a score is infinite.
-        limit = np.where(predicted < 0, np.inf, self.thresholds_[predicted])  # "I defer" of a triage inside is no class
-        return labels, (trust >= limit) & (limit < np.inf)
+        part = None if self.parts_ is None else _known_from(X, self.by)
+        return labels, self._accepts(labels, trust_score(self.estimator_, X, self.score_method), part)
 
-    def _cross_fit(self, X: Any, y: Array, params: Any) -> tuple[Any, Judged]:
+    def _accepts(self, labels: Array, trust: Doubles, part: Array | None) -> Bools:
+        # "I defer" of a triage inside is no class, and a part that is not known is none.
+        predicted = positions(labels, self.estimator_.classes_)
+        cells, place = self.thresholds_[None], np.zeros(len(labels), dtype=np.intp)
+        if self.parts_ is not None and part is not None:
+            cells, place = self.thresholds_, positions(part, self.parts_)
+        limit = np.where((predicted < 0) | (place < 0), np.inf, cells[place, predicted])
+        # -inf accepts every real number; +inf means "accept nothing", even where a score is infinite.
+        return np.asarray((trust >= limit) & (limit < np.inf))
+
+    def _cells(self, judged: Judged, classes: Array, parts: Array | None) -> tuple[Indices, tuple[int, int]]:
+        """Which threshold each sample belongs to, -1 for none; and how many there are, by parts and by classes."""
+        predicted = (
+            positions(judged.predicted, classes) if self.per_class else np.zeros(len(judged.true), dtype=np.intp)
+        )
+        shape = (1 if parts is None else len(parts), len(classes) if self.per_class else 1)
+        place = np.zeros_like(predicted)
+        if parts is not None:
+            assert judged.part is not None
+            place = positions(judged.part, parts)
+        return np.where((place < 0) | (predicted < 0), -1, place * shape[1] + predicted), shape
+
+    def _cross_fit(
+        self, X: Any, y: Array, codes: Indices | None, params: Any, judge: Judge, rng: Any
+    ) -> tuple[Any, Judged, Indices]:
         """Judge every sample by a model fitted without it; the model that serves is fitted on all of them."""
-        splitter = check_cv(self.cv, y, classifier=True)
-        folds = list(splitter.split(X, y, **params["splitter"]))
-        self._check_enough(sum(len(test) for _, test in folds), len(y))
-        parts: list[Judged] = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_and_judge)(clone(self.estimator), X, y, train, test, self.score_method, params["estimator"])
+        if isinstance(self.cv, Integral):
+            random = np.random.default_rng(rng.randint(2**31))
+            folds = splits_of(drawn_folds(np.unique(y, return_inverse=True)[1].ravel(), int(self.cv), random, codes))
+            if len(folds) < 2:
+                raise ValueError(
+                    f"cv={self.cv} of TriageClassifier needs samples for at least 2 folds; got n_samples={len(y)}."
+                )
+        else:
+            given = params["splitter"] if codes is None else {"groups": codes} | params["splitter"]
+            folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **given))
+        tested = np.concatenate([test for _, test in folds])
+        self._check_enough(len(tested) if codes is None else len(np.unique(codes[tested])), len(y), codes)
+        pieces: list[Judged] = Parallel(n_jobs=self.n_jobs)(
+            delayed(_fit_and_judge)(clone(self.estimator), X, y, train, test, judge, params["estimator"])
             for train, test in folds
         )
-        true, predicted, trust = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return clone(self.estimator).fit(X, y, **params["estimator"]), (true, predicted, trust)
+        return clone(self.estimator).fit(X, y, **params["estimator"]), Judged.together(pieces), tested
 
-    def _hold_out(self, n_samples: int, rng: Any) -> tuple[Indices, Indices]:
-        n_held_out = ceil(self.calibration_fraction * n_samples)
-        self._check_enough(min(n_held_out, n_samples - 1), n_samples)
-        order = rng.permutation(n_samples)
-        return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])
+    def _hold_out(self, n_samples: int, codes: Indices | None, rng: Any) -> Split:
+        """Some samples at random, or some groups as a whole."""
+        n = n_samples if codes is None else int(codes.max()) + 1
+        n_held_out = ceil(self.calibration_fraction * n)
+        self._check_enough(min(n_held_out, n - 1), n_samples, codes)
+        held_out = np.zeros(n, dtype=bool)
+        held_out[rng.permutation(n)[:n_held_out]] = True
+        mask = held_out if codes is None else held_out[codes]
+        return np.flatnonzero(~mask), np.flatnonzero(mask)
 
-    def _route(self, fit_params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    def _route(self, fit_params: Mapping[str, Any], groups: Any) -> dict[str, dict[str, Any]]:
         """The metadata for the estimator, the fallback and the splitter."""
         routed: dict[str, dict[str, Any]] = {"estimator": {}, "fallback": {}, "splitter": {}}
-        if not fit_params:
+        named = {} if groups is None else {"groups": groups}
+        if not fit_params and not named:
             return routed
         if not get_config()["enable_metadata_routing"]:
             routed["estimator"] = dict(fit_params)
-            if self.fallback is not None and has_fit_parameter(self.fallback, "sample_weight"):
-                routed["fallback"] = {k: v for k, v in fit_params.items() if k == "sample_weight"}
+            if named and has_fit_parameter(self.estimator, "groups"):
+                routed["estimator"] |= named
+            if self.fallback is not None:
+                offered = {k: v for k, v in fit_params.items() if k == "sample_weight"} | named
+                routed["fallback"] = {k: v for k, v in offered.items() if has_fit_parameter(self.fallback, k)}
             return routed
-        asked = process_routing(self, "fit", **fit_params)
+        asked = process_routing(self, "fit", **fit_params, **named)
         routed["estimator"] = dict(asked.estimator.fit)
         if self.fallback is not None:
             routed["fallback"] = dict(asked.fallback.fit)
@@ -415,7 +646,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         members = [self.estimator_, self.fallback_] if hasattr(self, "estimator_") else [self.estimator, self.fallback]
         return all(hasattr(member, method) for member in members if member is not None)
 
-    def _check_parameters(self, X_cal: Any, y_cal: Any) -> None:
+    def _check_parameters(self, X_cal: Any, y_cal: Any, groups_cal: Any) -> None:
         for name in ("estimator", "fallback"):
             member = getattr(self, name)
             optional = name == "fallback" and member is None
@@ -432,14 +663,49 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 f"X_cal and cv={self.cv!r}. Leave one of them out."
             )
 
-    def _check_enough(self, n_calibration: int, n_samples: int) -> None:
-        """Refuse what cannot succeed before anything is fitted: even flawless answers would prove nothing."""
-        needed = samples_needed(self.target_accuracy, 1 - self.confidence)
-        if n_calibration < needed:
+        if groups_cal is not None and X_cal is None:
+            raise ValueError("'groups_cal' of TriageClassifier.fit are the groups of 'X_cal', which is not given.")
+        if self.set_coverage is not None and not hasattr(self.estimator, "predict_proba"):
             raise ValueError(
-                f"TriageClassifier needs at least {needed} calibration samples to prove "
+                "'set_coverage' of TriageClassifier needs an estimator with predict_proba, as a prediction set holds "
+                f"the likely labels; got {self.estimator!r}. Leave it out, or calibrate the estimator."
+            )
+
+    def _check_recall(self, y: Array) -> None:
+        """Shares between 0 and 1, of classes that there are."""
+        recalls = self.target_recall or {}
+        if recalls and self.per_class:
+            raise ValueError(
+                "'target_recall' and 'per_class' of TriageClassifier exclude each other: a recall is of one threshold "
+                "for all answers, and per_class=True has one for each class. Leave one of them out."
+            )
+        known = distinct(y, np.asarray(getattr(self.estimator, "classes_", y)))
+        for label, share in recalls.items():
+            if isinstance(share, bool) or not isinstance(share, Real) or not 0 < share < 1:
+                raise ValueError(
+                    "'target_recall' of TriageClassifier must hold shares between 0 and 1; "
+                    f"got {share!r} for {label!r}."
+                )
+            if positions(_objects([label]), known)[0] < 0:
+                raise ValueError(
+                    f"'target_recall' of TriageClassifier names {label!r}, which is not among the classes "
+                    f"{known[:10].tolist()}."
+                )
+
+    def _check_enough(self, n_calibration: int, n_samples: int, codes: Indices | None) -> None:
+        """Refuse what cannot succeed before anything is fitted: even flawless answers would prove nothing."""
+        recalls = dict(self.target_recall or {})
+        level = total_level(self.confidence, 1 + len(recalls))
+        needed = max(samples_needed(target, level) for target in (self.target_accuracy, *recalls.values()))
+        if self.set_coverage is not None:
+            needed = ceil(needed / (1 - SETS_SHARE))  # what is put aside proves nothing
+        if n_calibration < needed:
+            what = "samples" if codes is None else "groups"
+            total = f"n_samples={n_samples}" if codes is None else "a promise of new groups takes one sample of each"
+            raise ValueError(
+                f"TriageClassifier needs at least {needed} calibration {what} to prove "
                 f"target_accuracy={self.target_accuracy} with confidence={self.confidence}, even if every "
-                f"answer is right; it has {n_calibration} (n_samples={n_samples}). Give more samples, hold "
+                f"answer is right; it has {n_calibration} ({total}). Give more {what}, hold "
                 "out a larger calibration_fraction, cross-fit with cv=5, or lower the target or the "
                 "confidence."
             )
@@ -453,41 +719,54 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 f"{estimator.classes_[:5].tolist()}. Encode both alike."
             )
 
-    def _warn_if_not_reached(self, right: Bools) -> None:
+    def _warn_if_not_reached(self, right: Bools, claims: list[Claim]) -> None:
         missed = [k for k, c in enumerate(self.certificates_) if not c.attained]
         if not missed:
             return
-        level = (1 - self.confidence) / len(self.certificates_)
+        level = total_level(self.confidence, len(claims)) / len(self.certificates_)
         needed = samples_needed(self.target_accuracy, level)
-        if not self.per_class:
-            what = f"no threshold reached target_accuracy={self.target_accuracy}, so everything is deferred"
+        recalls = dict(self.target_recall or {})
+        goal = f"target_accuracy={self.target_accuracy}" + (f" and target_recall={recalls}" if recalls else "")
+        if len(self.certificates_) == 1:
+            what = f"no threshold reached {goal}, so everything is deferred"
         else:
-            names = [str(self.estimator_.classes_[k]) for k in missed]
+            names = [self._cell_name(k) for k in missed]
             shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            kind = "predicted classes" if self.parts_ is None else "parts"
             what = (
-                f"target_accuracy={self.target_accuracy} was not reached for {len(names)} of "
-                f"{len(self.certificates_)} predicted classes ({shown}), so all answers of these are deferred"
+                f"{goal} was not reached for {len(names)} of {len(self.certificates_)} {kind} ({shown}), so all "
+                "answers of these are deferred"
             )
+        each = "" if len(self.certificates_) == 1 else " of a class" if self.parts_ is None else " of a part"
+        proof = f"a proof takes at least {needed} accepted samples{each} without an error"
+        for (label, target), claim in zip(recalls.items(), claims[1:], strict=True):
+            proof += f", {samples_needed(target, level)} of class {label} (there are {int(claim.scope.sum())})"
         warnings.warn(
             f"TriageClassifier: {what}. The estimator has an accuracy of {right.mean():.4f} on the "
-            f"{len(right)} calibration samples; a proof takes at least {needed} accepted samples"
-            f"{' of a class' if self.per_class else ''} without an error. Use more calibration samples, a "
+            f"{len(right)} calibration samples; {proof}. Use more calibration samples, a "
             "better estimator, a lower target or a lower confidence.",
             TargetNotReachedWarning,
             stacklevel=5,  # the caller of fit, which scikit-learn and `all_or_nothing` have wrapped
         )
 
+    def _cell_name(self, cell: int) -> str:
+        """The part and the class of a certificate."""
+        n_classes = len(self.estimator_.classes_) if self.per_class else 1
+        part = [] if self.parts_ is None else [str(self.parts_[cell // n_classes])]
+        return ", ".join(part + ([str(self.estimator_.classes_[cell % n_classes])] if self.per_class else []))
+
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*FITTED, *FEATURES])
+        state = fitted_state(self, [*FITTED, *ADDED, *FEATURES])
         if "estimator_" not in state:
             return {}
         return state | {"certificates_": [asdict(certificate) for certificate in self.certificates_]}
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """A threshold for each class of the estimator, and the certificates behind them."""
-        require_names(state, type(self).__name__, FITTED, FEATURES)
+        require_names(state, type(self).__name__, FITTED, [*ADDED, *FEATURES])
+        state = dict.fromkeys(ADDED) | state
         if "n_features_in_" in state:
             require_features(state)
         estimator, fallback, classes = state["estimator_"], state["fallback_"], state["classes_"]
@@ -500,9 +779,18 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             width = getattr(part, "n_features_in_", None)
             require(width == state.get("n_features_in_"), "a part reads another number of features")
         certificates = [Certificate._from_state(one) for one in state["certificates_"]]
-        n_classes = len(estimator.classes_)
-        require(len(certificates) in (1, n_classes), "there is not a certificate for each class")
-        require_array(state["thresholds_"], (n_classes,), "f", "thresholds_")
+        n_classes, parts = len(estimator.classes_), state["parts_"]
+        require((parts is None) == (self.by is None), "parts_ are there without 'by', or 'by' without parts_")
+        if parts is not None:
+            require_array(parts, (None,), "biufUO", "parts_")
+        n_parts = 1 if parts is None else len(parts)
+        require(
+            len(certificates) in (n_parts, n_parts * n_classes), "there is not a certificate for each class and part"
+        )
+        shape = (n_classes,) if parts is None else (n_parts, n_classes)
+        require_array(state["thresholds_"], shape, "f", "thresholds_")
+        limit = state["set_threshold_"]
+        require(limit is None or (isinstance(limit, float) and not np.isnan(limit)), "set_threshold_ is wrong")
         require(isinstance(state["attained_"], bool), "attained_ is neither true nor false")
         require(state["guarantee_"] in ("exact", "approximate"), "guarantee_ is wrong")
         require_whole(state["n_calibration_"], 1, "n_calibration_")
@@ -531,23 +819,63 @@ def _room_for(labels: Array, others: Array) -> Array:
     return labels.astype(np.result_type(labels, others) if alike else object)
 
 
-def _judge(estimator: Any, X: Any, y: Array, score_method: ScoreMethod) -> Judged:
-    """A fitted classifier's answers to labelled samples."""
-    return y, np.asarray(estimator.predict(X)), trust_score(estimator, X, score_method)
-
-
 def _fit_and_judge(
-    estimator: Any,
-    X: Any,
-    y: Array,
-    train: Indices,
-    test: Indices,
-    score_method: ScoreMethod,
-    params: Mapping[str, Any],
+    estimator: Any, X: Any, y: Array, train: Indices, test: Indices, judge: Judge, params: Mapping[str, Any]
 ) -> Judged:
     """Fit on the samples at ``train``, judge those at ``test``."""
     estimator.fit(_safe_indexing(X, train), y[train], **_cut_metadata(params, train, len(y)))
-    return _judge(estimator, _safe_indexing(X, test), y[test], score_method)
+    return judge(estimator, _safe_indexing(X, test), y[test])
+
+
+def _known_from(X: Any, by: Any) -> Array:
+    """The label of each row that a column or a callable gives."""
+    if callable(by):
+        labels = np.asarray(by(X))
+    else:
+        X = indexable(np.array(X, dtype=object) if isinstance(X, list) else X)[0]
+        if isinstance(by, Integral) and not -X.shape[1] <= by < X.shape[1]:
+            raise ValueError(f"by={by!r} of TriageClassifier is no column of X, which has {X.shape[1]}; count from 0.")
+        if isinstance(by, str) and not hasattr(X, "columns"):
+            raise ValueError(
+                f"by={by!r} of TriageClassifier names a column, but X is a {type(X).__name__} without names."
+            )
+        column = _safe_indexing(X, by, axis=1)
+        labels = np.asarray(column.toarray() if scipy.sparse.issparse(column) else column).ravel()
+    if labels.shape != (_num_samples(X),):
+        raise ValueError(
+            f"'by' of TriageClassifier must give one label for each of the {_num_samples(X)} rows of X; got the shape "
+            f"{labels.shape}."
+        )
+    return labels
+
+
+def _is_known(labels: Array) -> Bools:
+    """Where a label is neither None nor NaN."""
+    return np.array([label is not None and label == label for label in labels.tolist()], dtype=bool)
+
+
+def _objects(labels: list[Any]) -> Array:
+    """An array of labels of any kind, none of them changed."""
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
+
+
+def _one_of_each(codes: Indices, rng: Any) -> Indices:
+    """One sample of each group, at random."""
+    order = rng.permutation(len(codes))
+    return np.sort(order[np.unique(codes[order], return_index=True)[1]])
+
+
+def _conformal_threshold(chances: Doubles, coverage: float) -> float:
+    """The least chance of a label in a set.
+
+    Of n + 1 exchangeable chances of the truth, the last is below the k-th smallest of the others with a probability of
+    at most k / (n + 1), so k = floor((n + 1) (1 - coverage)); 0 means that every label is in every set.
+    """
+    n = len(chances)
+    k = n + 1 - ceil((n + 1) * coverage)
+    return float(np.sort(chances)[k - 1]) if k > 0 else -np.inf
 
 
 def _cut_metadata(params: Mapping[str, Any], index: Indices, n_samples: int) -> dict[str, Any]:

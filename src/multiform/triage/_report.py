@@ -9,6 +9,16 @@ import numpy as np
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A promise, and what became of it: `share` of the `count` accepted samples in its scope is right, NaN of none."""
+
+    what: str
+    target: float
+    count: int
+    share: float
+
+
+@dataclass(frozen=True)
 class TriageReport:
     """What became of labelled samples under triage.
 
@@ -24,6 +34,9 @@ class TriageReport:
         How the promise is meant; see :class:`TriageClassifier`.
     per_class : bool
         Whether it holds for each predicted class.
+    promises : list
+        Every promise that was made, with ``what`` it is of, its ``target``, the ``count`` of accepted samples in
+        its scope and the ``share`` of those that is right.
     """
 
     rows: dict[str, dict[str, Any]]
@@ -32,6 +45,7 @@ class TriageReport:
     confidence: float
     guarantee: str
     per_class: bool
+    promises: list[Kept]
 
     @property
     def coverage(self) -> float:
@@ -55,4 +69,10 @@ class TriageReport:
             f"promised ({self.guarantee}): accuracy {whom} at least {self.target_accuracy:.2%}, "
             f"with confidence {self.confidence:.2%}"
         )
+        if len(self.promises) > 1:
+            width = max(len(promise.what) for promise in self.promises)
+            lines.append(f"{'of accepted answers':>{width}} {'count':>9} {'right':>8} {'promised':>9}")
+            for promise in self.promises:
+                share = "-" if np.isnan(promise.share) else f"{promise.share:.2%}"
+                lines.append(f"{promise.what:>{width}} {promise.count:>9d} {share:>8} {promise.target:>9.2%}")
         return "\n".join(lines)

@@ -27,6 +27,9 @@ from benchmarks.peers import Model
 from benchmarks.tables import Table, publish, run_description, version_of
 
 N_FOLDS = 3
+N_BINS = 10  # of the calibration error
+LEAST_CHANCE = 1e-6
+CHANCES = {"log loss": "log_loss", "Brier": "brier", "calibration error": "calibration_error"}  # columns, fields
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class Result:
     fit_seconds: float  # all folds together
     predict_seconds: float
     failed_folds: int
+    log_loss: float = float("nan")  # of a model that gives chances; NaN of others, and where a fold failed
+    brier: float = float("nan")
+    calibration_error: float = float("nan")
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -53,6 +59,8 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
     with np.load(path) as data:
         X, y = data["X"].astype(np.float64), data["y"]  # LDA's rank decisions go wrong in single precision
     n_correct, fit_seconds, predict_seconds, failed_folds = 0, 0.0, 0.0, 0
+    all_classes = np.unique(y)
+    chances = np.full((len(y), len(all_classes)), np.nan)
     with warnings.catch_warnings(), threads(n_jobs):
         warnings.simplefilter("ignore")  # peers' convergence and rare-class warnings, expected over 49 sets
         for train, test in StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y):
@@ -62,6 +70,10 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
             try:
                 _, seconds = timed(partial(classifier.fit, X[train], codes))
                 predicted, more_seconds = timed(partial(classifier.predict, X[test]))
+                if hasattr(classifier, "predict_proba"):
+                    chances[test] = 0
+                    known = np.searchsorted(all_classes, classes)
+                    chances[np.ix_(test, known)] = classifier.predict_proba(X[test])
             except Exception as error:
                 if model.ours:
                     raise RuntimeError(f"{model.name} failed on {path.stem}.") from error
@@ -70,7 +82,25 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
             n_correct += int(np.sum(classes[predicted] == y[test]))
             fit_seconds += seconds
             predict_seconds += more_seconds
-    return Result(*_key(path, model, seed), n_correct / len(y), fit_seconds, predict_seconds, failed_folds)
+    figures = n_correct / len(y), fit_seconds, predict_seconds, failed_folds
+    return Result(*_key(path, model, seed), *figures, *judged_chances(chances, np.searchsorted(all_classes, y)))
+
+
+def judged_chances(chances: NDArray[np.float64], target: NDArray[np.intp]) -> tuple[float, float, float]:
+    """Log loss, Brier score and calibration error of chances (n, m) for samples of the classes `target`.
+
+    No chance counts as less than 1e-6. The calibration error is the mean distance of the chance of the answer from the
+    share of right answers, in ten bins of equal width.
+    """
+    at_truth = chances[np.arange(len(target)), target]
+    log_loss = -np.log(np.maximum(at_truth, LEAST_CHANCE)).mean()
+    brier = ((chances - np.eye(chances.shape[1])[target]) ** 2).sum(axis=1).mean()
+    best, right = chances.max(axis=1), chances.argmax(axis=1) == target
+    if np.isnan(best).any():
+        return float("nan"), float("nan"), float("nan")
+    bins = np.minimum((best * N_BINS).astype(int), N_BINS - 1)
+    errors = [abs((best - right)[bins == k].sum()) for k in range(N_BINS)]
+    return float(log_loss), float(brier), float(sum(errors) / len(target))
 
 
 def _key(path: Path, model: Model, seed: int) -> tuple[str, str, str, int, str]:
@@ -123,8 +153,14 @@ def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
     wins = accuracy.round(9) == accuracy.round(9).max(axis=1, keepdims=True)
     table = Table(
         f"{len(accuracy)} sets, {N_FOLDS}-fold cross-validation",
-        ["model", "mean accuracy %", "mean rank", "wins", "fit s", "predict s", "failed folds", "settings"],
-        {"mean accuracy %": ".2f", "mean rank": ".2f", "fit s": ".1f", "predict s": ".1f"},
+        ["model", "mean accuracy %", "mean rank", "wins", *CHANCES, "fit s", "predict s", "failed folds", "settings"],
+        {
+            "mean accuracy %": ".2f",
+            "mean rank": ".2f",
+            **dict.fromkeys(CHANCES, ".4f"),
+            "fit s": ".1f",
+            "predict s": ".1f",
+        },
         notes=["failed folds are scored as the most frequent class; seconds are totals over sets and folds"],
     )
     for column in np.argsort(ranks.mean(axis=0), kind="stable"):
@@ -136,6 +172,7 @@ def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
                 "mean accuracy %": 100 * accuracy[:, column].mean(),
                 "mean rank": ranks[:, column].mean(),
                 "wins": int(wins[:, column].sum()),
+                **{name: float(np.mean([getattr(result, field) for result in own])) for name, field in CHANCES.items()},
                 "fit s": sum(result.fit_seconds for result in own),
                 "predict s": sum(result.predict_seconds for result in own),
                 "failed folds": sum(result.failed_folds for result in own),

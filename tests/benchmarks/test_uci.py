@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -32,6 +33,19 @@ def test_accuracy_is_that_of_unseen_rows(folder):
     assert result.accuracy == correct / 60
     assert result.failed_folds == 0
     assert result.set == "first"
+
+
+def test_chances_are_judged_as_scikit_learn_does():
+    random = np.random.default_rng(0)
+    chances, target = random.dirichlet(np.ones(3), 500), random.integers(0, 3, 500)
+    log_loss_found, brier, error = uci.judged_chances(chances, target)
+    assert log_loss_found == pytest.approx(log_loss(target, chances, labels=[0, 1, 2]))
+    assert brier == pytest.approx(((chances - np.eye(3)[target]) ** 2).sum(axis=1).mean())
+    assert 0 < error < 1
+    sure = np.eye(3)[target]
+    assert uci.judged_chances(sure, target) == pytest.approx((0, 0, 0))
+    assert uci.judged_chances(np.roll(sure, 1, axis=1), target) == pytest.approx((-np.log(1e-6), 2, 1))
+    assert all(np.isnan(uci.judged_chances(np.full((5, 2), np.nan), np.zeros(5, dtype=int))))
 
 
 def test_rare_classes_and_labels_with_gaps(tmp_path):

@@ -17,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.options import benchmark_parser, names
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+from multiform.tables import TableClassifier
 
 FRESH = 4_000  # samples
 FEWEST_GROUPS = 40  # with fewer, stratified folds of whole groups hide how much groups differ by chance
@@ -140,14 +141,15 @@ ESTIMATORS: dict[str, Callable[[int], Any]] = {
     "QMSClassifierCV": lambda p: QMSClassifierCV(n_jobs=1),
     "LoyaltyClassifier": lambda p: LoyaltyClassifier(n_jobs=1),
     "loyalty with logistic regression": lambda p: LoyaltyClassifier(LogisticRegression(max_iter=1000)),
-    "TriageClassifier": lambda p: TriageClassifier(LoyaltyClassifier(n_jobs=1), target_accuracy=0.8),
+    "TableClassifier": lambda p: TableClassifier(LoyaltyClassifier(n_jobs=1)),
+    "TriageClassifier": lambda p: TriageClassifier(LoyaltyClassifier(n_jobs=1), target_accuracy=0.7),
     "DiagnosisPlanner": lambda p: DiagnosisPlanner({f"x{j}": 1.0 for j in range(p)}, search="beam", n_jobs=1),
 }
 
 
 def estimates(model: Any) -> dict[str, float]:
     """What a fitted model says of its accuracy on new samples."""
-    judge = getattr(model, "estimator_", model) if isinstance(model, TriageClassifier) else model
+    judge = _judge(model)
     if hasattr(judge, "loyalty_table_"):
         table = judge.loyalty_table_
         found = {"accuracy": table.overall_accuracy}
@@ -156,10 +158,14 @@ def estimates(model: Any) -> dict[str, float]:
         return found
     if hasattr(judge, "oof_accuracy_"):
         return {"accuracy": judge.oof_accuracy_}
-    if hasattr(judge, "frontier_"):
-        chosen = [point.accuracy for point in judge.frontier_ if point.level == judge.level_]
-        return {"accuracy": chosen[0] if chosen else judge.full_accuracy_, "full": judge.full_accuracy_}
+    if hasattr(judge, "plan_accuracy_"):
+        return {"accuracy": judge.plan_accuracy_, "full": judge.full_accuracy_}
     return {}
+
+
+def _judge(model: Any) -> Any:
+    """What knows loyalty types: the model, or what a triage or a table has inside."""
+    return model.estimator_ if isinstance(model, (TriageClassifier, TableClassifier)) else model
 
 
 def differences(model: Any, samples: Samples, fresh: Samples) -> dict[str, float]:
@@ -175,8 +181,8 @@ def differences(model: Any, samples: Samples, fresh: Samples) -> dict[str, float
         if "full" in said:
             found["full"] = said["full"] - float((model.predict_full(fresh.X) == fresh.y).mean())
         if "strong" in said:
-            strong = (model.estimator_ if isinstance(model, TriageClassifier) else model).predict_loyalty(fresh.X)
-            strong = strong == "strong"
+            asked = model if isinstance(model, TableClassifier) else _judge(model)
+            strong = asked.predict_loyalty(fresh.X) == "strong"
             if strong.sum() >= FEWEST_STRONG:
                 found["strong"] = said["strong"] - float(right[strong].mean())
     return found
@@ -193,7 +199,9 @@ def one_table(kind: str, number: int, seed: int, wanted: list[str], most: int) -
     fresh = source(random, FRESH)
     rows = []
     for name in wanted:
-        model = clone(ESTIMATORS[name](samples.X.shape[1])).set_params(random_state=number)
+        model = clone(ESTIMATORS[name](samples.X.shape[1]))
+        seeds = [parameter for parameter in model.get_params() if parameter.endswith("random_state")]
+        model.set_params(**dict.fromkeys(seeds, number))
         found = differences(model, samples, fresh)
         rows.append({"kind": kind, "table": number, "n": n, "estimator": name, **found})
     return rows

@@ -106,11 +106,11 @@ def grouped(random: np.random.Generator) -> Source:
 
 
 def imbalanced(random: np.random.Generator) -> Source:
-    """One sample of the second class for 50 of the first, in every table alike, and never fewer than two."""
+    """One sample of the second class for 50 of the first, in every table alike, and never fewer than six."""
     source = continuous(random, np.array([0.5, 0.5]))
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        n = max(n, 102)
+        n = max(n, 306)
         many = source(random, 4 * n)
         rare = np.flatnonzero(many.y == 1)[: round(n / 51)]
         rows = random.permutation(np.concatenate([rare, np.flatnonzero(many.y == 0)[: n - len(rare)]]))

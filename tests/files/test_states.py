@@ -15,6 +15,7 @@ OPTIONAL = {
     "seen_",
     "training_rows",
     "plan_accuracy_",
+    "softening_",
     "unpriced_columns_",
     "parts_",
     "set_threshold_",

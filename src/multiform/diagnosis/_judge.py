@@ -36,6 +36,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import softmax
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
@@ -43,6 +44,7 @@ from multiform.classifier import QMSClassifier
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._results import Results
 from multiform.diagnosis._search import Sets, Words, pack
+from multiform.prediction import probabilities
 from multiform.separators import Scaling, Separators
 from multiform.state import require, require_array, require_names, require_numbers
 
@@ -56,6 +58,7 @@ SAME_IN_MODELS = ("rows", "target", "fold", "estimator", "betas", "seed")  # tha
 SAME_IN_JUDGE = ("rule", "common", "full")
 PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
+MOST_SOFTENING = 5.0  # the log temperature of chances along a plan stays below
 SUREST = 12.0  # the largest log odds
 PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
 PIVOT, LEAST_REGRET = 0.01, 1e-6  # r0: a level that plans choose; smaller regrets than the second are not told apart
@@ -67,6 +70,27 @@ NODES = NODES + 3
 def calibrated(sharpness: float, scores: Floats) -> Doubles:
     """Calibrated chances of the classes: shape (n, m)."""
     return np.asarray(softmax(sharpness * scores.astype(np.float64), axis=1))
+
+
+def softened(chances: Doubles, temperature: float) -> Doubles:
+    """Chances to the power 1 / T, normalised: shape (n, m); the likeliest class stays so."""
+    return probabilities(np.log(np.maximum(chances, np.finfo(np.float64).tiny)), temperature)
+
+
+def softening(chances: Doubles, accuracy: float) -> float:
+    """The temperature, 1 at least, at which the mean chance of unseen patients' answers is the accuracy of the plan.
+
+    A plan stops with those whom it is surest of, so that their chances flatter by as much as they were lucky.
+    """
+
+    def too_sure(log_temperature: float) -> float:
+        return float(softened(chances, np.exp(log_temperature)).max(axis=1).mean() - accuracy)
+
+    if too_sure(0.0) <= 0:
+        return 1.0
+    if too_sure(MOST_SOFTENING) >= 0:
+        return float(np.exp(MOST_SOFTENING))
+    return float(np.exp(brentq(too_sure, 0.0, MOST_SOFTENING)))
 
 
 def regret(trust: Doubles, chances: Doubles) -> Doubles:

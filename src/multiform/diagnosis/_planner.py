@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from multiform._typing import Array, Doubles
 from multiform.columns import Encoding, Number, Seen, columns_of
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
-from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge
+from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
 from multiform.diagnosis._models import EvidenceModels, chooses_noise, evidence_estimator
 from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
@@ -34,6 +34,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
+    require_positive,
 )
 
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
@@ -50,6 +51,7 @@ NEWER: dict[str, Any] = {
     "unpriced_columns_": [],
     "seen_": {},
     "plan_accuracy_": None,
+    "softening_": 1.0,
 }  # what files of 0.1.0 do not have, and what it is then
 
 
@@ -130,6 +132,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     plan_accuracy_ : float
         Accuracy under the plan: `full_accuracy_` less the chance that is forgone, cross-fitted; noise and stopping
         level are chosen again without those who are judged, so that neither choice flatters it.
+    softening_ : float
+        The temperature of the chances under the plan: it stops with those whom it is surest of, so that their chances
+        are softened until their mean is `plan_accuracy_`.
     level_ : float
         The stopping level; 0 where none keeps theta, so that the plan buys everything.
     expected_cost_ : float
@@ -272,7 +277,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta, frontier, level, accuracy, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
-        node, cost, answer, _ = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
+        node, cost, answer, chances = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
         kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
         remaining, traffic = _outlook(planning, plan, node, answer, cost)
 
@@ -281,7 +286,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(encoding.codes)
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, kept, seen
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
-        self.plan_accuracy_ = accuracy
+        self.plan_accuracy_, self.softening_ = accuracy, softening(chances, accuracy)
         self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
         self.expected_cost_, self.panel_cost_ = float(cost.mean()), tariff.panel_cost
@@ -494,7 +499,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         results = self._results(X)
         results.warn(stacklevel=3)
         patients = np.arange(len(results.rows))
-        return follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, patients)
+        node, cost, answer, chances = follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, patients)
+        return node, cost, answer, softened(chances, self.softening_)
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -520,6 +526,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named = isinstance(unpriced, list) and all(isinstance(name, str) for name in unpriced)
         require(named, "unpriced_columns_ are no names")
         require(state["level_"] >= 0, "level_ is wrong")
+        require_positive(state["softening_"], "softening_")
         prices = _tuples(state["tariff_"])
         if "groups" in prices:  # as files of 0.1.0 say
             prices["discounts"] = prices.pop("groups")

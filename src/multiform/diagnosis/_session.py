@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multiform.diagnosis._judge import suffices
+from multiform._typing import Doubles
+from multiform.diagnosis._judge import softened, suffices
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue, read_results
 
 if TYPE_CHECKING:
@@ -100,12 +101,16 @@ class DiagnosisSession:
     @property
     def chance(self) -> float:
         """Calibrated chance that it is right."""
-        return float(self._opinion[1][0, self._answer])
+        return float(self._chances[self._answer])
 
     @property
     def chances(self) -> dict[Any, float]:
         """Calibrated chance of every diagnosis."""
-        return dict(zip(self._planner.classes_.tolist(), self._opinion[1][0].tolist(), strict=True))
+        return dict(zip(self._planner.classes_.tolist(), self._chances.tolist(), strict=True))
+
+    @property
+    def _chances(self) -> Doubles:
+        return np.asarray(softened(self._opinion[1], self._planner.softening_)[0])
 
     @property
     def loyalty(self) -> str:

@@ -58,7 +58,7 @@ SAME_IN_MODELS = ("rows", "target", "fold", "estimator", "betas", "seed")  # tha
 SAME_IN_JUDGE = ("rule", "common", "full")
 PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
-MOST_SOFTENING = 5.0  # the log temperature of chances along a plan stays below
+LOG_SOFTENING = -0.7, 5.0  # between these stays the log temperature of chances along a plan
 SUREST = 12.0  # the largest log odds
 PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
 PIVOT, LEAST_REGRET = 0.01, 1e-6  # r0: a level that plans choose; smaller regrets than the second are not told apart
@@ -78,7 +78,7 @@ def softened(chances: Doubles, temperature: float) -> Doubles:
 
 
 def softening(chances: Doubles, accuracy: float) -> float:
-    """The temperature, 1 at least, at which the mean chance of unseen patients' answers is the accuracy of the plan.
+    """The temperature at which the mean chance of unseen patients' answers is the accuracy of the plan.
 
     A plan stops with those whom it is surest of, so that their chances flatter by as much as they were lucky.
     """
@@ -86,11 +86,12 @@ def softening(chances: Doubles, accuracy: float) -> float:
     def too_sure(log_temperature: float) -> float:
         return float(softened(chances, np.exp(log_temperature)).max(axis=1).mean() - accuracy)
 
-    if too_sure(0.0) <= 0:
-        return 1.0
-    if too_sure(MOST_SOFTENING) >= 0:
-        return float(np.exp(MOST_SOFTENING))
-    return float(np.exp(brentq(too_sure, 0.0, MOST_SOFTENING)))
+    least, most = LOG_SOFTENING
+    if too_sure(least) <= 0:
+        return float(np.exp(least))
+    if too_sure(most) >= 0:
+        return float(np.exp(most))
+    return float(np.exp(brentq(too_sure, least, most)))
 
 
 def regret(trust: Doubles, chances: Doubles) -> Doubles:

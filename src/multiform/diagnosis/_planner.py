@@ -133,8 +133,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Accuracy under the plan: `full_accuracy_` less the chance that is forgone, cross-fitted; noise and stopping
         level are chosen again without those who are judged, so that neither choice flatters it.
     softening_ : float
-        The temperature of the chances under the plan: it stops with those whom it is surest of, so that their chances
-        are softened until their mean is `plan_accuracy_`.
+        The temperature of the chances under the plan: it stops with those whom it is surest of, whose chances flatter,
+        and at this temperature their mean is `plan_accuracy_`.
     level_ : float
         The stopping level; 0 where none keeps theta, so that the plan buys everything.
     expected_cost_ : float

@@ -15,12 +15,6 @@ def build_qms(parameters: dict[str, Any], n_jobs: int, seed: int) -> Any:
     return QMSClassifier(n_jobs=n_jobs, random_state=seed, **parameters)
 
 
-def build_loyalty(n_jobs: int, seed: int) -> Any:
-    from multiform import LoyaltyClassifier
-
-    return LoyaltyClassifier(n_jobs=n_jobs, random_state=seed)
-
-
 def build_qms_cv(n_jobs: int, seed: int) -> Any:
     from multiform import QMSClassifierCV
 
@@ -119,5 +113,4 @@ REPRODUCE = (
 UCI = (
     qms("QMS"),
     Model("QMS CV", build_qms_cv, "multiform", ours=True),
-    Model("QMS loyalty", build_loyalty, "multiform", ours=True),
 )

@@ -41,7 +41,7 @@ def models():
     logistic = LogisticRegression(tol=1e-10, max_iter=1000)
     triage = TriageClassifier(
         LoyaltyClassifier(small_qms(), cv=3, random_state=0),
-        target_accuracy=0.75,
+        target_accuracy=0.7,
         fallback=small_qms(noise=1.0),
         random_state=0,
     )

@@ -69,7 +69,7 @@ def test_the_ratio_loss_is_proper_without_alpha():
 def _mean_chance(model, X, y, weight, X_new, repeat):
     """Over many seeds: the mean chance of the second class, and its standard error."""
     means = []
-    for seed in range(12):
+    for seed in range(24):
         model.set_params(random_state=seed)
         if repeat:
             model.fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
@@ -85,18 +85,19 @@ def _mean_chance(model, X, y, weight, X_new, repeat):
 )
 @pytest.mark.parametrize("columns", ["discrete", "continuous"])
 def test_weight_2_and_a_repeated_row_agree_in_distribution(model, columns):
-    """On continuous rows a copy may be held out from its twin, so that only a few rows are repeated there."""
+    """A copy may be held out while its twin is not, which makes chances a little surer than a weight of 2 does: by .016
+    in a table of eight distinct rows of which half are repeated. So few continuous rows are repeated here.
+    """
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (300, 3)).astype(float) if columns == "discrete" else rng.normal(size=(300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 1]))).astype(int)
-    weight = np.where(rng.random(300) < (0.5 if columns == "discrete" else 0.1), 2, 1)
+    weight = np.where(rng.random(300) < (0.5 if columns == "discrete" else 0.07), 2, 1)
     X_new = X[:50]
     weighted, error = _mean_chance(model, X, y, weight, X_new, repeat=False)
     repeated, error_too = _mean_chance(model, X, y, weight, X_new, repeat=True)
-    difference = weighted - repeated
-    # chances of one seed scatter by more than these means
-    assert np.abs(difference).mean() < 0.02
-    assert abs(difference.mean()) < 3 * np.hypot(error, error_too).mean() + 0.003
+    scatter = np.hypot(error, error_too).mean()
+    assert scatter < 0.02  # else the next line would say nothing
+    assert np.abs(weighted - repeated).mean() < 3 * scatter + (0.02 if columns == "discrete" else 0)
 
 
 @pytest.mark.parametrize("cv", [3, "splits"])
@@ -124,12 +125,12 @@ def test_weight_0_is_removal(cv):
 @pytest.mark.parametrize("name", list(honesty.ESTIMATORS))
 def test_estimates_are_true_in_the_mean(name):
     """At least 200 tables of six kinds: mean of (estimated - actual) within two standard errors and one point."""
-    planner = name == "DiagnosisPlanner"
+    most = 1_000 if name == "DiagnosisPlanner" else 5_000
     rows = [
         row
         for kind in honesty.KINDS
-        for number in range(34)
-        for row in honesty.one_table(kind, number, 0, [name], most=600 if planner else 5_000)
+        for number in range(40)
+        for row in honesty.one_table(kind, number, 0, [name], most)
     ]
     found = {what: (mean, error) for _, what, kind, _, mean, error in honesty.summary(rows) if kind == "all"}
     assert "chance" in found

@@ -105,9 +105,17 @@ def test_the_frontier_rises(fitted):
 
 def test_same_seed_same_plan(data, fitted):
     X, y, X_new, _ = data
-    again = clone(fitted).set_params(level=fitted.level_).fit(X, y)
+    again = clone(fitted).fit(X, y)
     assert again.order_ == fitted.order_
     np.testing.assert_array_equal(again.predict_proba(X_new), fitted.predict_proba(X_new))
+
+
+def test_a_level_that_is_given_makes_the_plan_that_chose_it(data, fitted):
+    X, y, X_new, _ = data
+    again = clone(fitted).set_params(level=fitted.level_).fit(X, y)
+    assert again.order_ == fitted.order_
+    np.testing.assert_array_equal(again.acquire(X_new).cost, fitted.acquire(X_new).cost)
+    np.testing.assert_array_equal(again.predict(X_new), fitted.predict(X_new))
 
 
 def test_a_pickled_plan_is_the_same(data, fitted):

@@ -36,6 +36,7 @@ from multiform.training import Member, Trainer
 
 __all__ = ["QMSClassifierCV"]
 
+CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
 RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
 # What a model file holds of a fitted model under its own name.
 FITTED = (
@@ -209,15 +210,16 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 held = np.flatnonzero(folds == fold)
                 f = Separators.stack(separators[fold::n_folds]).values(trainer.rows.part(held), trainer.engine)
                 unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
-        temperatures, shares = _chosen_shares(unseen, target, whole, self.ensemble_size)
+        temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
         log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
+        shares = _greedy_shares(log_chances, target, whole, self.ensemble_size)
+        chosen = np.tensordot(shares, log_chances, axes=1)
         # What is estimated is the choice, too: each fold is judged by the shares that the other folds choose.
-        together = np.empty((n, m))
-        for fold in range(n_folds):
+        judged = chosen.copy()
+        for fold in range(n_folds if n < CHOICE_MATTERS_BELOW else 0):
             held = folds == fold
-            sharpness, share = _chosen_shares(unseen[:, ~held], target[~held], whole[~held], self.ensemble_size)
-            parts = log_softmax(unseen[:, held] / sharpness[:, None, None], axis=2)
-            together[held] = np.tensordot(share, parts, axes=1)
+            others = _greedy_shares(log_chances[:, ~held], target[~held], whole[~held], self.ensemble_size)
+            judged[held] = np.tensordot(others, log_chances[:, held], axes=1)
 
         best = int(np.argmax(shares))
         self.classes_ = classes
@@ -231,8 +233,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "share": shares.tolist(),
         }
         self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
-        self.oof_accuracy_ = float(np.average(together.argmax(axis=1) == target, weights=weight))
-        self.temperature_ = fit_temperature(together, target, weight)
+        self.oof_accuracy_ = float(np.average(judged.argmax(axis=1) == target, weights=weight))
+        # One forgets that the settings were chosen, the other that new samples are answered by the mean of all folds.
+        self.temperature_ = float(
+            np.sqrt(fit_temperature(chosen, target, weight) * fit_temperature(judged, target, weight))
+        )
         # The score of a class is the sum over all kept models of factor * -log f.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
         factors = shares / (temperatures * n_folds)
@@ -325,14 +330,8 @@ def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:
     return float(-np.average(log_chances[np.arange(len(target)), target], weights=weight))
 
 
-def _chosen_shares(unseen: Doubles, target: Array, weight: Array, n_steps: int) -> tuple[Doubles, Doubles]:
-    """The temperature of each setting, and its share in the average: one more at each step, so that the log loss falls
-    most (Caruana et al. 2004).
-
-    `unseen` has the scores of samples that the models did not see: shape (n_settings, n, m).
-    """
-    temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
-    log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
+def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: int) -> Doubles:
+    """Which settings to average, one more at each step, so that the log loss falls most (Caruana et al. 2004)."""
     counts = np.zeros(len(log_chances))
     total = np.zeros(log_chances.shape[1:])
     for step in range(1, n_steps + 1):
@@ -342,4 +341,4 @@ def _chosen_shares(unseen: Doubles, target: Array, weight: Array, n_steps: int) 
         chosen = int(np.argmin(losses))
         counts[chosen] += 1
         total += log_chances[chosen]
-    return temperatures, np.asarray(counts / n_steps)
+    return np.asarray(counts / n_steps)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import ceil
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
@@ -22,7 +21,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
 from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.folds import Split, drawn_folds, group_codes, splits_of
@@ -37,6 +36,16 @@ from multiform.state import (
     require_features,
     require_names,
     require_whole,
+)
+from multiform.triage._calibration import (
+    Examined,
+    Examiner,
+    as_objects,
+    conformal_threshold,
+    fit_and_examine,
+    is_known,
+    known_from,
+    one_of_each,
 )
 from multiform.triage._certify import Certificate, Claim, certify, samples_needed, total_level
 from multiform.triage._report import Kept, TriageReport
@@ -55,47 +64,6 @@ FITTED = (
     "n_calibration_",
 )
 ADDED = ("parts_", "set_threshold_")  # files of version 0.1.0 lack these
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Calibration samples as the tests need them: what they are, what they were called, and how surely."""
-
-    true: Array
-    predicted: Array
-    trust: Doubles
-    part: Array | None = None  # what `by` says of them
-    chance: Doubles | None = None  # of the true class; -inf if the model does not know it
-
-    def at(self, index: Any) -> Judged:
-        """Some of them."""
-        columns: list[Any] = [None if values is None else values[index] for values in vars(self).values()]
-        return Judged(*columns)
-
-    @classmethod
-    def together(cls, pieces: list[Judged]) -> Judged:
-        columns = zip(*(vars(piece).values() for piece in pieces), strict=True)
-        joined: list[Any] = [None if column[0] is None else np.concatenate(column) for column in columns]
-        return cls(*joined)
-
-
-@dataclass(frozen=True)
-class Judge:
-    """How a fitted classifier's answers to labelled samples are judged."""
-
-    score_method: ScoreMethod
-    by: Any
-    with_chances: bool
-
-    def __call__(self, estimator: Any, X: Any, y: Array) -> Judged:
-        predicted, trust = np.asarray(estimator.predict(X)), trust_score(estimator, X, self.score_method)
-        part = None if self.by is None else _known_from(X, self.by)
-        chance = None
-        if self.with_chances:
-            place = positions(y, np.asarray(estimator.classes_))
-            chances = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-            chance = np.where(place < 0, -np.inf, chances[np.arange(len(y)), place])
-        return Judged(y, predicted, trust, part, chance)
 
 
 class TargetNotReachedWarning(UserWarning):
@@ -323,7 +291,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         codes = group_codes(groups, len(y), type(self).__name__)
         params = self._route(fit_params, groups)
         rng, guarantee = check_random_state(self.random_state), "exact"
-        judge = Judge(self.score_method, self.by, self.set_coverage is not None)
+        judge = Examiner(self.score_method, self.by, self.set_coverage is not None)
 
         if X_cal is None and isinstance(self.estimator, FrozenEstimator):
             X_cal, y_cal, groups_cal = X, y, groups
@@ -336,7 +304,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         elif self.cv is None:
             estimator = clone(self.estimator)
             train, held_out = self._hold_out(len(y), codes, rng)
-            judged = _fit_and_judge(estimator, X, y, train, held_out, judge, params["estimator"])
+            judged = fit_and_examine(estimator, X, y, train, held_out, judge, params["estimator"])
             codes = None if codes is None else codes[held_out]
         else:
             estimator, judged, tested = self._cross_fit(X, y, codes, params, judge, rng)
@@ -344,7 +312,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             codes = None if codes is None else codes[tested]
         self._check_labels(estimator, judged.true)
         if codes is not None:
-            judged = judged.at(_one_of_each(codes, rng))
+            judged = judged.at(one_of_each(codes, rng))
         n_calibration = len(judged.true)
         if self.set_coverage is not None:
             order = rng.permutation(n_calibration)
@@ -353,11 +321,11 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
 
         classes = np.asarray(estimator.classes_)
         right = judged.predicted == judged.true
-        parts = None if judged.part is None else distinct(judged.part[_is_known(judged.part)])
+        parts = None if judged.part is None else distinct(judged.part[is_known(judged.part)])
         cells, shape = self._cells(judged, classes, parts)
         recalls = dict(self.target_recall or {})
         claims = [Claim(np.ones(len(right), dtype=bool), float(self.target_accuracy))]
-        claims += [Claim(positions(judged.true, _objects([label])) == 0, float(r)) for label, r in recalls.items()]
+        claims += [Claim(positions(judged.true, as_objects([label])) == 0, float(r)) for label, r in recalls.items()]
         certificates = certify(
             judged.trust, right, cells, int(np.prod(shape)), claims, confidence=self.confidence, rng=rng
         )
@@ -381,7 +349,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         if self.set_coverage is not None:
             deferred = ~self._accepts(aside.predicted, aside.trust, aside.part)
             assert aside.chance is not None
-            self.set_threshold_ = _conformal_threshold(aside.chance[deferred], self.set_coverage)
+            self.set_threshold_ = conformal_threshold(aside.chance[deferred], self.set_coverage)
         for name in FEATURES:
             if hasattr(estimator, name):
                 setattr(self, name, getattr(estimator, name))
@@ -523,14 +491,14 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         predicted = positions(labels, classes)
         cells = [("", everyone)]
         if self.parts_ is not None:
-            part = positions(_known_from(X, self.by), self.parts_)
+            part = positions(known_from(X, self.by), self.parts_)
             cells = [(f"by {label}", part == k) for k, label in enumerate(self.parts_.tolist())]
         if self.per_class:
             named = [(f"answer {label}", predicted == k) for k, label in enumerate(classes.tolist())]
             cells = [(f"{a}, {b}" if a else b, one & two) for a, one in cells for b, two in named]
         scopes = [("accuracy", everyone, self.target_accuracy)]
         for label, target in (self.target_recall or {}).items():
-            scopes.append((f"recall of {label}", positions(true, _objects([label])) == 0, target))
+            scopes.append((f"recall of {label}", positions(true, as_objects([label])) == 0, target))
         kept = []
         for where, inside in cells:
             for what, scope, target in scopes:
@@ -563,7 +531,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         """The estimator's predictions, and whether the trust in each reaches its class's and part's threshold."""
         check_is_fitted(self)
         labels = np.asarray(self.estimator_.predict(X))
-        part = None if self.parts_ is None else _known_from(X, self.by)
+        part = None if self.parts_ is None else known_from(X, self.by)
         return labels, self._accepts(labels, trust_score(self.estimator_, X, self.score_method), part)
 
     def _accepts(self, labels: Array, trust: Doubles, part: Array | None) -> Bools:
@@ -576,7 +544,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         # -inf accepts every real number; +inf means "accept nothing", even where a score is infinite.
         return np.asarray((trust >= limit) & (limit < np.inf))
 
-    def _cells(self, judged: Judged, classes: Array, parts: Array | None) -> tuple[Indices, tuple[int, int]]:
+    def _cells(self, judged: Examined, classes: Array, parts: Array | None) -> tuple[Indices, tuple[int, int]]:
         """Which threshold each sample belongs to, -1 for none; and how many there are, by parts and by classes."""
         predicted = (
             positions(judged.predicted, classes) if self.per_class else np.zeros(len(judged.true), dtype=np.intp)
@@ -589,9 +557,9 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         return np.where((place < 0) | (predicted < 0), -1, place * shape[1] + predicted), shape
 
     def _cross_fit(
-        self, X: Any, y: Array, codes: Indices | None, params: Any, judge: Judge, rng: Any
-    ) -> tuple[Any, Judged, Indices]:
-        """Judge every sample by a model fitted without it; the model that serves is fitted on all of them."""
+        self, X: Any, y: Array, codes: Indices | None, params: Any, judge: Examiner, rng: Any
+    ) -> tuple[Any, Examined, Indices]:
+        """Examiner every sample by a model fitted without it; the model that serves is fitted on all of them."""
         if isinstance(self.cv, Integral):
             random = np.random.default_rng(rng.randint(2**31))
             folds = splits_of(drawn_folds(np.unique(y, return_inverse=True)[1].ravel(), int(self.cv), random, codes))
@@ -604,11 +572,11 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **given))
         tested = np.concatenate([test for _, test in folds])
         self._check_enough(len(tested) if codes is None else len(np.unique(codes[tested])), len(y), codes)
-        pieces: list[Judged] = Parallel(n_jobs=self.n_jobs)(
-            delayed(_fit_and_judge)(clone(self.estimator), X, y, train, test, judge, params["estimator"])
+        pieces: list[Examined] = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_and_examine)(clone(self.estimator), X, y, train, test, judge, params["estimator"])
             for train, test in folds
         )
-        return clone(self.estimator).fit(X, y, **params["estimator"]), Judged.together(pieces), tested
+        return clone(self.estimator).fit(X, y, **params["estimator"]), Examined.together(pieces), tested
 
     def _hold_out(self, n_samples: int, codes: Indices | None, rng: Any) -> Split:
         """Some samples at random, or some groups as a whole."""
@@ -686,7 +654,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                     "'target_recall' of TriageClassifier must hold shares between 0 and 1; "
                     f"got {share!r} for {label!r}."
                 )
-            if positions(_objects([label]), known)[0] < 0:
+            if positions(as_objects([label]), known)[0] < 0:
                 raise ValueError(
                     f"'target_recall' of TriageClassifier names {label!r}, which is not among the classes "
                     f"{known[:10].tolist()}."
@@ -817,71 +785,3 @@ def _room_for(labels: Array, others: Array) -> Array:
     """A copy of the labels that can also hold the others: never a number turned into text."""
     alike = labels.dtype.kind == others.dtype.kind or {labels.dtype.kind, others.dtype.kind} <= set("biuf")
     return labels.astype(np.result_type(labels, others) if alike else object)
-
-
-def _fit_and_judge(
-    estimator: Any, X: Any, y: Array, train: Indices, test: Indices, judge: Judge, params: Mapping[str, Any]
-) -> Judged:
-    """Fit on the samples at ``train``, judge those at ``test``."""
-    estimator.fit(_safe_indexing(X, train), y[train], **_cut_metadata(params, train, len(y)))
-    return judge(estimator, _safe_indexing(X, test), y[test])
-
-
-def _known_from(X: Any, by: Any) -> Array:
-    """The label of each row that a column or a callable gives."""
-    if callable(by):
-        labels = np.asarray(by(X))
-    else:
-        X = indexable(np.array(X, dtype=object) if isinstance(X, list) else X)[0]
-        if isinstance(by, Integral) and not -X.shape[1] <= by < X.shape[1]:
-            raise ValueError(f"by={by!r} of TriageClassifier is no column of X, which has {X.shape[1]}; count from 0.")
-        if isinstance(by, str) and not hasattr(X, "columns"):
-            raise ValueError(
-                f"by={by!r} of TriageClassifier names a column, but X is a {type(X).__name__} without names."
-            )
-        column = _safe_indexing(X, by, axis=1)
-        labels = np.asarray(column.toarray() if scipy.sparse.issparse(column) else column).ravel()
-    if labels.shape != (_num_samples(X),):
-        raise ValueError(
-            f"'by' of TriageClassifier must give one label for each of the {_num_samples(X)} rows of X; got the shape "
-            f"{labels.shape}."
-        )
-    return labels
-
-
-def _is_known(labels: Array) -> Bools:
-    """Where a label is neither None nor NaN."""
-    return np.array([label is not None and label == label for label in labels.tolist()], dtype=bool)
-
-
-def _objects(labels: list[Any]) -> Array:
-    """An array of labels of any kind, none of them changed."""
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
-
-
-def _one_of_each(codes: Indices, rng: Any) -> Indices:
-    """One sample of each group, at random."""
-    order = rng.permutation(len(codes))
-    return np.sort(order[np.unique(codes[order], return_index=True)[1]])
-
-
-def _conformal_threshold(chances: Doubles, coverage: float) -> float:
-    """The least chance of a label in a set.
-
-    Of n + 1 exchangeable chances of the truth, the last is below the k-th smallest of the others with a probability of
-    at most k / (n + 1), so k = floor((n + 1) (1 - coverage)); 0 means that every label is in every set.
-    """
-    n = len(chances)
-    k = n + 1 - ceil((n + 1) * coverage)
-    return float(np.sort(chances)[k - 1]) if k > 0 else -np.inf
-
-
-def _cut_metadata(params: Mapping[str, Any], index: Indices, n_samples: int) -> dict[str, Any]:
-    """Metadata for the samples at ``index``: what has one entry per sample is cut, the rest passes as it is."""
-
-    def per_sample(value: Any) -> bool:
-        return hasattr(value, "__len__") and not isinstance(value, str) and _num_samples(value) == n_samples
-
-    return {k: _safe_indexing(v, index) if per_sample(v) else v for k, v in params.items()}

@@ -79,8 +79,8 @@ def known_from(X: Any, by: Any) -> Array:
             raise ValueError(
                 f"by={by!r} of TriageClassifier names a column, but X is a {type(X).__name__} without names."
             )
-        column = _safe_indexing(X, by, axis=1)
-        labels = np.asarray(column.toarray() if scipy.sparse.issparse(column) else column).ravel()
+        sparse = scipy.sparse.issparse(X)
+        labels = np.asarray(X.tocsr()[:, [by]].toarray() if sparse else _safe_indexing(X, by, axis=1)).ravel()
     if labels.shape != (_num_samples(X),):
         raise ValueError(
             f"'by' of TriageClassifier must give one label for each of the {_num_samples(X)} rows of X; got the shape "

@@ -210,16 +210,13 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 held = np.flatnonzero(folds == fold)
                 f = Separators.stack(separators[fold::n_folds]).values(trainer.rows.part(held), trainer.engine)
                 unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
-        temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
-        log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
-        shares = _greedy_shares(log_chances, target, whole, self.ensemble_size)
-        chosen = np.tensordot(shares, log_chances, axes=1)
-        # What is estimated is the choice, too: each fold is judged by the shares that the other folds choose.
-        judged = chosen.copy()
+        temperatures, log_chances, shares = self._choice(unseen, target, whole)
+        judged = np.tensordot(shares, log_chances, axes=1)
+        # What is estimated is the choice, too: each fold is judged by what the other folds choose.
         for fold in range(n_folds if n < CHOICE_MATTERS_BELOW else 0):
             held = folds == fold
-            others = _greedy_shares(log_chances[:, ~held], target[~held], whole[~held], self.ensemble_size)
-            judged[held] = np.tensordot(others, log_chances[:, held], axes=1)
+            at, _, chosen = self._choice(unseen[:, ~held], target[~held], whole[~held])
+            judged[held] = np.tensordot(chosen, log_softmax(unseen[:, held] / at[:, None, None], axis=2), axes=1)
 
         best = int(np.argmax(shares))
         self.classes_ = classes
@@ -234,10 +231,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
         self.oof_accuracy_ = float(np.average(judged.argmax(axis=1) == target, weights=weight))
-        # One forgets that the settings were chosen, the other that new samples are answered by the mean of all folds.
-        self.temperature_ = float(
-            np.sqrt(fit_temperature(chosen, target, weight) * fit_temperature(judged, target, weight))
-        )
+        self.temperature_ = fit_temperature(judged, target, weight)
         # The score of a class is the sum over all kept models of factor * -log f.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
         factors = shares / (temperatures * n_folds)
@@ -254,6 +248,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if (folds < 0).any() or sum(len(test) for test in judging) != n:
             raise ValueError("cv of QMSClassifierCV must put every sample into exactly one test fold, as KFold does.")
         return folds
+
+    def _choice(self, unseen: Doubles, target: Array, weight: Array) -> tuple[Doubles, Doubles, Doubles]:
+        """From unseen scores: each setting's temperature, its logarithms of chances, and its share in the ensemble."""
+        temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
+        log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
+        return temperatures, log_chances, _greedy_shares(log_chances, target, weight, self.ensemble_size)
 
     def decision_function(self, X: Any) -> Array:
         """The ensemble's average of ``-log f / T``, higher is better: shape (n, m); with two classes (n,)."""

@@ -84,10 +84,12 @@ def _mean_chance(model, X, y, weight, X_new, repeat):
     "model", [QMSClassifier(), QMSClassifierCV(), LoyaltyClassifier()], ids=lambda model: type(model).__name__
 )
 @pytest.mark.parametrize("columns", ["discrete", "continuous"])
-def test_weight_2_and_a_repeated_row_agree_in_distribution(model, columns):
+def test_weight_2_and_a_repeated_row_agree_in_distribution(model, columns, request):
     """A copy may be held out while its twin is not, which makes chances a little surer than a weight of 2 does: by .016
     in a table of eight distinct rows of which half are repeated. So few continuous rows are repeated here.
     """
+    if columns == "discrete" and isinstance(model, QMSClassifierCV):
+        request.applymarker(pytest.mark.xfail(reason="copies on both sides of a fold make its chances surer"))
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (300, 3)).astype(float) if columns == "discrete" else rng.normal(size=(300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 1]))).astype(int)
@@ -97,7 +99,7 @@ def test_weight_2_and_a_repeated_row_agree_in_distribution(model, columns):
     repeated, error_too = _mean_chance(model, X, y, weight, X_new, repeat=True)
     scatter = np.hypot(error, error_too).mean()
     assert scatter < 0.02  # else the next line would say nothing
-    assert np.abs(weighted - repeated).mean() < 3 * scatter + (0.02 if columns == "discrete" else 0)
+    assert np.abs(weighted - repeated).mean() < 3 * scatter
 
 
 @pytest.mark.parametrize("cv", [3, "splits"])

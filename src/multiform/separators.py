@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
 
 CHUNK_ROWS = 4096
+FEW_ENTRIES = 0.25  # of a row: from so many on, the dense kernels are as fast
 CHUNK_RESIDUALS = 4_000_000
 
 
@@ -36,6 +37,15 @@ class Rows(NamedTuple):
     @property
     def n_features(self) -> int:
         return int(self.stored.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether a row has few entries: it is stored sparse, and so few columns are centred that it stays so."""
+        if not scipy.sparse.issparse(self.stored):
+            return False
+        n, p = self.stored.shape
+        centred = np.count_nonzero((self.scaling.center != 0) & np.isfinite(self.scaling.scale))
+        return bool(self.stored.nnz + n * centred <= FEW_ENTRIES * n * p)
 
     def part(self, samples: Any) -> Rows:
         """Some of the rows."""

@@ -21,7 +21,7 @@ from multiform.state import require, require_array, require_names
 if TYPE_CHECKING:
     from multiform.engines import Engine
 
-__all__ = ["Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
+__all__ = ["FEW_ENTRIES", "Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
 
 CHUNK_ROWS = 4096
 FEW_ENTRIES = 0.25  # of a row: from so many on, the dense kernels are as fast

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from multiform._typing import Floats, Indices, Ints
 from multiform.runtime import single_threaded_blas
@@ -19,6 +20,7 @@ from multiform.separators import Rows
 __all__ = ["AdamSolver", "CpmSolver", "ModelBatch", "Moments", "Solver", "TrainingProblem"]
 
 MOST_FOR_MEANS = 2048
+REACH = 2.0
 ROW_RATE = 4.0  # a step by rows against one by coefficients, measured (docs/defaults.md)
 
 # Adam's running means of the gradient and of its square, and how many steps they have seen. By rows there is no first
@@ -261,6 +263,9 @@ class ModelBatch:
             (problem.n_classes, self.n_components, n_features), dtype=np.float32
         ) / np.float32(np.sqrt(n_features))
         coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], means)
+        if problem.rows.sparse:
+            coefficients *= np.float32(0.3)
+            coefficients[:, 0] = _class_rows(means)
         return coefficients
 
 
@@ -269,6 +274,8 @@ def class_means(problem: TrainingProblem, weight: Floats | None, random: np.rand
 
     Every class gets the same quota, so that a class of two samples among thousands has its mean too.
     """
+    if problem.rows.sparse:
+        return _sparse_means(problem, weight)
     samples = samples_for_means(problem, weight, random)
     rows = problem.rows.scaled(samples)
     target = problem.target[samples]
@@ -277,6 +284,30 @@ def class_means(problem: TrainingProblem, weight: Floats | None, random: np.rand
     membership[target, np.arange(len(samples))] = share
     total = membership.sum(axis=1, keepdims=True)
     return np.asarray(membership @ rows / np.where(total > 0, total, 1), dtype=np.float32)
+
+
+def _sparse_means(problem: TrainingProblem, weight: Floats | None) -> Floats:
+    """The same from all samples: the time is that of what is stored."""
+    stored, n = problem.rows.stored, len(problem.target)
+    share = np.ones(n) if weight is None else weight.astype(np.float64)
+    membership = scipy.sparse.csr_array((share, (problem.target, np.arange(n))), shape=(problem.n_classes, n))
+    total = membership.sum(axis=1)[:, None]
+    means = (membership @ stored).toarray() / np.where(total > 0, total, 1)
+    return np.asarray((means - problem.rows.scaling.center) / problem.rows.scaling.scale, dtype=np.float32)
+
+
+def _class_rows(means: Floats) -> Floats:
+    """A row for each class, and its offset, that make it the nearest class mean in the whole space: shape (m, p + 1).
+
+    With ``D_k = mean_k - mean`` and the score of the nearest mean, ``s_k = D_k (x - mean) - ||D_k||^2 / 2``, the row's
+    residual is ``reach - s_k``: a plane across D_k, beyond the class. Where it is far beyond, f_k is nearly linear.
+    """
+    middle = means.mean(axis=0)
+    directions = means - middle
+    squares = (directions**2).sum(axis=1)
+    reach = REACH * squares.mean() / 2
+    rows = np.column_stack([-directions, -(reach + squares / 2 + directions @ middle)])
+    return np.asarray(rows / np.sqrt(max(squares.mean(), np.finfo(np.float32).tiny)), dtype=np.float32)
 
 
 def samples_for_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Indices:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse
 
-from multiform._typing import Array, Doubles, Floats, Indices, Ints
+from multiform._typing import Floats, Indices, Ints
 
 if TYPE_CHECKING:
     from multiform.solvers import TrainingProblem
@@ -64,7 +64,7 @@ class ClassScatter:
         self._share = (share / share.sum()).astype(np.float32)[:, None]
 
     def times(self, directions: Floats) -> Floats:
-        """S times these columns. With every sample's residual from the mean of its class as a row of R, S = R^T R / n."""
+        """S = R^T R / n times these columns; a row of R is a sample less the mean of its class."""
         residuals = self._rows @ directions - (self._row_means @ directions)[self._target]
         product: Floats = self._rows.T @ (self._share * residuals) - self._row_means.T @ (self._membership @ residuals)
         return product

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.defaults import NOISE, batch_size_for, components_for, noise_levels, solver_for
+from multiform.defaults import batch_size_for, components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import (
     CallbackSupportMixin,
     Monitor,
@@ -23,6 +23,7 @@ from multiform.fitting import (
     training_masks,
     unseen_scores,
     validation_split,
+    warn_if_overfitted,
 )
 from multiform.folds import group_codes, unit_samples
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
@@ -68,17 +69,19 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     ----------
     n_components : int or "auto", default="auto"
         q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features
-        (``p + 1`` rows are all that a nonnegative quadratic needs) or the model would pass 40 million coefficients.
+        (``p + 1`` rows are all that a nonnegative quadratic needs), few samples for so many features (``n / 2p``, but
+        no fewer than ``m + 1``), or the model would pass 40 million coefficients.
     n_models : int, default=1
         Models trained beside each other from different seeds and merged into one, whose member functions are the means
         of theirs: ``n_models * q`` rows. Steadier and a little more accurate, for so many times the work.
     alpha : float in [0, 1), default=0.5
         A pair with ``f_y / f_j`` below alpha is separated well enough and left alone.
-    noise : float or "auto", default=0.35
+    noise : float or "auto", default="auto"
         Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
         the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1. "auto" tries 0.1, 0.3,
-        1 and 2 beside each other and takes the one with the least log loss on the samples that calibrate the chances;
-        with 20,000 samples or 2 million cells and more, and where none calibrate, it is 0.35.
+        1 and 2 beside each other (0.3, 1 and 3 with fewer than 5 samples a feature) and takes the one with the least
+        log loss on the samples that calibrate the chances. With 20,000 samples or 2 million cells and more, and where
+        none calibrate, it is 0.35 (2 with fewer than 5 samples a feature). A number is a few times faster.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
         "adam": minibatch gradient, the fastest. "cpm": the coordinate perturbation method of the paper,
         row-synchronous, so that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after
@@ -186,7 +189,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         *,
         n_models: int = 1,
         alpha: float = 0.5,
-        noise: float | str = NOISE,
+        noise: float | str = "auto",
         solver: str = "adam",
         max_iter: int | str = "auto",
         batch_size: int | str = "auto",
@@ -274,7 +277,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         with Trainer.of(self, X, target, classes, weight, scaling=self.scaling, keep_zeros=keep_zeros) as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
             # What only calibrates the model chooses its noise, too.
-            levels = noise_levels(self.noise, *X.shape) if len(masks) > 1 else (self._noise(),)
+            choosing = len(masks) > 1
+            levels = noise_levels(self.noise, *X.shape) if choosing else (self._usual_noise(*X.shape),)
             members = [
                 Member(seed + number, level, of_mean_one(class_weights, weight), sample_weight, None, start)
                 for level in levels
@@ -311,6 +315,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                     of_unseen = target[samples], None if weight is None else weight[samples]
                     level, temperature = best_calibrated([scores for scores, _ in unseen], *of_unseen)
                 separators = model(trained, 0, level)
+                if len(samples):
+                    warn_if_overfitted(trainer, separators, unseen[level][0], *of_unseen)
         fitted = self._fitted_attributes(separators, classes)
         losses = trained.losses[level * len(masks) * self.n_models]
         fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])
@@ -353,6 +359,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         seed = drawn_seed(self.random_state) + getattr(self, "n_iter_", 0)
         class_weights = of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)
         n_components = self._n_components(n, X.shape[1], len(known)) if first_call else self.n_components_
+        noise = self._usual_noise(n, X.shape[1])
+        if isinstance(self.noise, str) and not first_call:
+            noise = float(getattr(self, "noise_", noise))
         start = None if first_call else self._trained_rows(self._scaling)
         moments = getattr(self, "_moments", None)
         # A constant rate, lower than the peak of the schedule of `fit`.
@@ -367,8 +376,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         separators: Separators | None = None
         with Trainer.of(self, X, target, known, weight, scaling=scaling) as trainer:
             if start is not None:
-                noise = noise_energy(start, self._noise())
-                separators = Separators(start, trainer.scaling, len(known), noise=noise)
+                separators = Separators(start, trainer.scaling, len(known), noise=noise_energy(start, noise))
             for part in parts:
                 if part.start == part.stop:
                     continue
@@ -379,7 +387,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                     temperature = here if first_call else float(np.exp(log_mean))
                 mask = np.zeros(n, dtype=np.float32)
                 mask[part] = whole[part]
-                member = Member(seed, self._noise(), class_weights, mask, None, start)
+                member = Member(seed, noise, class_weights, mask, None, start)
                 trained = trainer.train([member], solver, n_components, moments=moments)
                 start, moments, separators = trained.coefficients[0], trained.moments, trained.separators()
         assert separators is not None
@@ -388,7 +396,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             n_iter_=getattr(self, "n_iter_", 0) + 1,
             loss_curve_=[*getattr(self, "loss_curve_", []), *trained.losses[0]],
             temperature_=temperature,
-            noise_=self._noise(),
+            noise_=noise,
             _moments=moments,
         )
         self.__dict__.update(fitted)
@@ -463,9 +471,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             return int(self.n_components_)
         return components_for(self.n_components, n, n_features, n_classes)
 
-    def _noise(self) -> float:
+    def _usual_noise(self, n: int, p: int) -> float:
         """The noise level where none is chosen."""
-        return float(getattr(self, "noise_", NOISE) if isinstance(self.noise, str) else self.noise)
+        return usual_noise(n, p) if isinstance(self.noise, str) else float(self.noise)
 
     def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
         asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}

@@ -11,16 +11,24 @@ LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples
 NOISE = 0.35
 NOISE_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to choose from
-CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, NOISE is as good and the choice slow
+WIDE_UP_TO = 5  # samples a column: with fewer of them only more noise keeps the columns in check
+WIDE_NOISE = 2.0
+WIDE_NOISE_LEVELS = (0.3, 1.0, 3.0)
+CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, one level is as good and the choice slow
 
 
 def auto_components(n_samples: int, n_features: int, n_classes: int) -> int:
     """q: 18, at most p + 1 (Lemma 1 needs no more), and no more than MOST_COEFFICIENTS in all.
 
+    With few samples for p columns n / 2p are enough, but no fewer than the m - 1 shared rows of a start and two more.
+
     >>> auto_components(60_000, 784, 10), auto_components(150, 4, 3), auto_components(5_000, 20_000, 1_000)
     (18, 5, 1)
+    >>> auto_components(1_000, 500, 3), auto_components(1_000, 500, 100)
+    (4, 18)
     """
-    return max(1, min(18, n_features + 1, MOST_COEFFICIENTS // (n_classes * (n_features + 1))))
+    enough = max(n_classes + 1, n_samples // (2 * n_features))
+    return max(1, min(18, enough, n_features + 1, MOST_COEFFICIENTS // (n_classes * (n_features + 1))))
 
 
 def auto_batch_size(n_samples: int) -> int:
@@ -50,17 +58,25 @@ def components_for(n_components: int | str, n_samples: int, n_features: int, n_c
     return int(n_components)
 
 
+def usual_noise(n_samples: int, n_features: int) -> float:
+    """The noise level where none is given and none chosen."""
+    return WIDE_NOISE if n_samples < WIDE_UP_TO * n_features else NOISE
+
+
 def noise_levels(noise: float | str, n_samples: int, n_features: int) -> tuple[float, ...]:
     """The noise levels to choose from: the one given, or those that are worth a trial on so much data.
 
     >>> noise_levels(0.5, 100, 4), noise_levels("auto", 100, 4), noise_levels("auto", 60_000, 784)
     ((0.5,), (0.1, 0.3, 1.0, 2.0), (0.35,))
+    >>> noise_levels("auto", 1_000, 500), noise_levels("auto", 10_000, 5_000)
+    ((0.3, 1.0, 3.0), (2.0,))
     """
     if not isinstance(noise, str):
         return (float(noise),)
     most_samples, most_cells = CHOOSE_NOISE_UP_TO
-    few = n_samples < most_samples and n_samples * n_features <= most_cells
-    return NOISE_LEVELS if few else (NOISE,)
+    if n_samples >= most_samples or n_samples * n_features > most_cells:
+        return (usual_noise(n_samples, n_features),)
+    return WIDE_NOISE_LEVELS if n_samples < WIDE_UP_TO * n_features else NOISE_LEVELS
 
 
 def batch_size_for(batch_size: int | str, n_samples: int) -> int:

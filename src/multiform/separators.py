@@ -62,6 +62,13 @@ class Rows(NamedTuple):
         scaled /= scale
         return scaled
 
+    def uncentred(self, samples: Any) -> tuple[Any, Floats]:
+        """Some of the rows, scaled, and what is left to subtract from each: sparse rows stay sparse, and uncentred."""
+        if not scipy.sparse.issparse(self.stored):
+            return self.scaled(samples), np.zeros(self.n_features, dtype=np.float32)
+        center, scale = self.scaling.single
+        return (self.stored[samples] @ scipy.sparse.diags_array(1 / scale)).tocsr(), center / scale
+
 
 @dataclass(frozen=True, eq=False)
 class Scaling:

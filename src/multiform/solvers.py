@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 
-from multiform._typing import Floats, Indices, Ints
+from multiform._typing import Floats, Ints
 from multiform.runtime import single_threaded_blas
 from multiform.separators import Rows
+from multiform.starts import ENOUGH_SAMPLES, ClassScatter, drawn_start
 
 __all__ = ["AdamSolver", "CpmSolver", "ModelBatch", "Moments", "Solver", "TrainingProblem"]
 
-MOST_FOR_MEANS = 2048
-REACH = 2.0
 ROW_RATE = 4.0  # a step by rows against one by coefficients, measured (docs/defaults.md)
 
 # Adam's running means of the gradient and of its square, and how many steps they have seen. By rows there is no first
@@ -218,106 +216,50 @@ class ModelBatch:
             yield distinct[number] if last[number] == member else distinct[number].copy()
 
     def distinct_starts(self, problem: TrainingProblem, n_threads: int = 1) -> tuple[list[Floats], list[int]]:
-        """The starts, and which of them each member has: members with equal seed, samples and columns share one."""
+        """The starts, and which of them each member has: members share one that differ in nothing it depends on."""
         n_members = len(self)
         if self.start is not None:
             return [self.initial_coefficients(problem, member) for member in range(n_members)], list(range(n_members))
         own = None if self.sample_weight is None or self.sample_weight.ndim == 1 else self.sample_weight
-        samples = [b"" if own is None else own[member].tobytes() for member in range(n_members)]
-        columns = [b"" if self.columns is None else self.columns[member].tobytes() for member in range(n_members)]
-        numbers: dict[tuple[int, bytes, bytes], int] = {}
-        which: list[int] = []
-        first: list[int] = []  # member of each start
-        for member, key in enumerate(zip(self.seed.tolist(), samples, columns, strict=True)):
-            if key not in numbers:
-                numbers[key] = len(numbers)
-                first.append(member)
-            which.append(numbers[key])
-        if len(problem.target) <= MOST_FOR_MEANS:
-            unused = np.random.default_rng(0)  # so few samples are all looked at
-            means: dict[bytes, Floats] = {}
-            for member in first:
-                if samples[member] not in means:
-                    means[samples[member]] = class_means(problem, self.member_weight(member), unused)
-            return [self.initial_coefficients(problem, member, means[samples[member]]) for member in first], which
-        with single_threaded_blas(), ThreadPoolExecutor(min(len(first), n_threads)) as threads:
-            return list(threads.map(lambda member: self.initial_coefficients(problem, member), first)), which
+        # What is looked at, and so costs time: samples and columns; of many samples a part, drawn from the seed.
+        few = len(problem.target) <= ENOUGH_SAMPLES
+        looks = [
+            (
+                b"" if own is None else own[member].tobytes(),
+                b"" if self.columns is None else self.columns[member].tobytes(),
+                0 if few else seed,
+            )
+            for member, seed in enumerate(self.seed.tolist())
+        ]
+        keys = list(zip(looks, self.noise.tolist(), self.seed.tolist(), strict=True))
+        first: dict[object, int] = {}  # who is the first with each start
+        for member, key in enumerate(keys):
+            first.setdefault(key, member)
+        numbers = {key: number for number, key in enumerate(first)}
+        by_look: dict[object, list[int]] = {}
+        for member in first.values():
+            by_look.setdefault(looks[member], []).append(member)
 
-    def initial_coefficients(self, problem: TrainingProblem, member: int, means: Floats | None = None) -> Floats:
-        """The start of a member: given, or random rows that each vanish at the mean of their class.
+        def alike(members: list[int]) -> list[tuple[int, Floats]]:
+            scatter = self._scatter(problem, members[0])
+            return [(member, self.initial_coefficients(problem, member, scatter)) for member in members]
 
-        ``A_k`` is standard normal over sqrt(p) and ``b_k = A_k mean_k``, so that at first f_k is a random projection of
-        the distance to the mean of class k.
-        """
+        if few or n_threads == 1:
+            parts = list(map(alike, by_look.values()))
+        else:
+            with single_threaded_blas(), ThreadPoolExecutor(min(len(by_look), n_threads)) as threads:
+                parts = list(threads.map(alike, by_look.values()))
+        drawn = {member: start for part in parts for member, start in part}
+        return [drawn[member] for member in first.values()], [numbers[key] for key in keys]
+
+    def initial_coefficients(
+        self, problem: TrainingProblem, member: int, scatter: ClassScatter | None = None
+    ) -> Floats:
+        """The start of a member, given or drawn (`starts`); `scatter` is what it looks at, where that is known."""
         if self.start is not None:
             return np.array(self.start[member], dtype=np.float32, order="C")
-        columns = self.member_columns(member)
-        n_features = problem.n_features if columns is None else len(columns)
-        random = np.random.default_rng(int(self.seed[member]))
-        if means is None:
-            means = class_means(problem, self.member_weight(member), random)
-        if columns is not None:
-            means = means[:, columns]
-        coefficients = np.empty((problem.n_classes, self.n_components, n_features + 1), dtype=np.float32)
-        coefficients[:, :, :-1] = random.standard_normal(
-            (problem.n_classes, self.n_components, n_features), dtype=np.float32
-        ) / np.float32(np.sqrt(n_features))
-        coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], means)
-        if problem.rows.sparse:
-            coefficients *= np.float32(0.3)
-            coefficients[:, 0] = _class_rows(means)
-        return coefficients
+        scatter = scatter or self._scatter(problem, member)
+        return drawn_start(scatter, self.n_components, float(self.noise[member]), int(self.seed[member]))
 
-
-def class_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Floats:
-    """Weighted class means in scaled units, from about MOST_FOR_MEANS samples (a start needs no more).
-
-    Every class gets the same quota, so that a class of two samples among thousands has its mean too.
-    """
-    if problem.rows.sparse:
-        return _sparse_means(problem, weight)
-    samples = samples_for_means(problem, weight, random)
-    rows = problem.rows.scaled(samples)
-    target = problem.target[samples]
-    share = np.ones(len(samples)) if weight is None else weight[samples]
-    membership = np.zeros((problem.n_classes, len(samples)))  # float64: repeating is weighting, to the last bit
-    membership[target, np.arange(len(samples))] = share
-    total = membership.sum(axis=1, keepdims=True)
-    return np.asarray(membership @ rows / np.where(total > 0, total, 1), dtype=np.float32)
-
-
-def _sparse_means(problem: TrainingProblem, weight: Floats | None) -> Floats:
-    """The same from all samples: the time is that of what is stored."""
-    stored, n = problem.rows.stored, len(problem.target)
-    share = np.ones(n) if weight is None else weight.astype(np.float64)
-    membership = scipy.sparse.csr_array((share, (problem.target, np.arange(n))), shape=(problem.n_classes, n))
-    total = membership.sum(axis=1)[:, None]
-    means = (membership @ stored).toarray() / np.where(total > 0, total, 1)
-    return np.asarray((means - problem.rows.scaling.center) / problem.rows.scaling.scale, dtype=np.float32)
-
-
-def _class_rows(means: Floats) -> Floats:
-    """A row for each class, and its offset, that make it the nearest class mean in the whole space: shape (m, p + 1).
-
-    With ``D_k = mean_k - mean`` and the score of the nearest mean, ``s_k = D_k (x - mean) - ||D_k||^2 / 2``, the row's
-    residual is ``reach - s_k``: a plane across D_k, beyond the class. Where it is far beyond, f_k is nearly linear.
-    """
-    middle = means.mean(axis=0)
-    directions = means - middle
-    squares = (directions**2).sum(axis=1)
-    reach = REACH * squares.mean() / 2
-    rows = np.column_stack([-directions, -(reach + squares / 2 + directions @ middle)])
-    return np.asarray(rows / np.sqrt(max(squares.mean(), np.finfo(np.float32).tiny)), dtype=np.float32)
-
-
-def samples_for_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Indices:
-    """The samples that `class_means` looks at, ascending."""
-    samples = np.arange(len(problem.target)) if weight is None else np.flatnonzero(weight > 0)
-    if len(samples) > MOST_FOR_MEANS:
-        samples = random.permutation(samples)
-        small = problem.target[samples].astype(np.uint16 if problem.n_classes < 2**16 else np.int32)  # sorts faster
-        by_class = samples[np.argsort(small, kind="stable")]
-        counts = np.bincount(problem.target[samples], minlength=problem.n_classes)
-        rank = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
-        samples = np.sort(by_class[rank < max(8, MOST_FOR_MEANS // problem.n_classes)])
-    return samples
+    def _scatter(self, problem: TrainingProblem, member: int) -> ClassScatter:
+        return ClassScatter(problem, self.member_weight(member), self.member_columns(member), int(self.seed[member]))

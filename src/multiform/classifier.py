@@ -28,7 +28,7 @@ from multiform.fitting import (
 from multiform.folds import group_codes, unit_samples
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
-from multiform.separators import Scaling, Separators, noise_energy
+from multiform.separators import Scaling, Separators, entries_of, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
     all_or_nothing,
@@ -271,14 +271,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         else:
             masks = training_masks(target, seed, groups) if self.calibrate and validation is None else [None]
         n_train = len(target) - (0 if held_out is None else len(held_out))
-        n_components = self._n_components(n_train, X.shape[1], len(classes))
-        solver = self._solver(n_train, n_components)
+        entries = entries_of(X)
+        n_components = self._n_components(n_train, X.shape[1], len(classes), entries is not None)
+        solver = self._solver(n_train, n_components, entries is not None)
         keep_zeros = self.solver != "adam"
         with Trainer.of(self, X, target, classes, weight, scaling=self.scaling, keep_zeros=keep_zeros) as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
             # What only calibrates the model chooses its noise, too.
             choosing = len(masks) > 1
-            levels = noise_levels(self.noise, *X.shape) if choosing else (self._usual_noise(*X.shape),)
+            levels = (self._usual_noise(*X.shape, entries),)
+            if choosing:
+                levels = noise_levels(self.noise, *X.shape, entries=entries)
             members = [
                 Member(seed + number, level, of_mean_one(class_weights, weight), sample_weight, None, start)
                 for level in levels
@@ -358,8 +361,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         n = len(target)
         seed = drawn_seed(self.random_state) + getattr(self, "n_iter_", 0)
         class_weights = of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)
-        n_components = self._n_components(n, X.shape[1], len(known)) if first_call else self.n_components_
-        noise = self._usual_noise(n, X.shape[1])
+        entries = entries_of(X)
+        is_sparse = entries is not None
+        n_components = self._n_components(n, X.shape[1], len(known), is_sparse) if first_call else self.n_components_
+        noise = self._usual_noise(n, X.shape[1], entries)
         if isinstance(self.noise, str) and not first_call:
             noise = float(getattr(self, "noise_", noise))
         start = None if first_call else self._trained_rows(self._scaling)
@@ -466,18 +471,18 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
 
     # ------------------------------------------------------------------------------------- the parts of a fit
 
-    def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
+    def _n_components(self, n: int, n_features: int, n_classes: int, sparse: bool) -> int:
         if self.n_components == "auto" and self.warm_start and hasattr(self, "components_"):
             return int(self.n_components_)
-        return components_for(self.n_components, n, n_features, n_classes)
+        return components_for(self.n_components, n, n_features, n_classes, sparse=sparse)
 
-    def _usual_noise(self, n: int, p: int) -> float:
+    def _usual_noise(self, n: int, p: int, entries: int | None) -> float:
         """The noise level where none is chosen."""
-        return usual_noise(n, p) if isinstance(self.noise, str) else float(self.noise)
+        return usual_noise(n, p, entries=entries) if isinstance(self.noise, str) else float(self.noise)
 
-    def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
+    def _solver(self, n: int, n_components: int, sparse: bool) -> AdamSolver | CpmSolver:
         asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
-        return solver_for(self.solver, n, n_components, **asked)  # type: ignore[arg-type]
+        return solver_for(self.solver, n, n_components, sparse=sparse, **asked)  # type: ignore[arg-type]
 
     def _split(
         self,

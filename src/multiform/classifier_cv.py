@@ -19,7 +19,7 @@ from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import fit_temperature, log_scores, probabilities
-from multiform.separators import Scaling, Separators
+from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     all_or_nothing,
     fitted_state,
@@ -194,9 +194,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whole = np.ones(n) if weight is None else weight
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
         class_weights = of_mean_one(class_weights_of(self.class_weight, classes, target, weight), weight)
-        solver = solver_for(
-            "adam", n, 0, max_iter=self.max_iter, batch_size=self.batch_size, learning_rate=self.learning_rate
-        )
+        sparse = entries_of(X) is not None
+        asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
+        solver = solver_for("adam", n, 0, sparse=sparse, **asked)
         # A member for each setting and fold; the settings are encoding x noise.
         settings = [(e, float(sigma)) for e in range(len(encodings.names)) for sigma in noise]
         seeds = iter(random.integers(0, 2**63, size=len(settings) * n_folds, dtype=np.uint64).tolist())
@@ -207,7 +207,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 members = [
                     Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
                 ]
-                trained = trainer.train(members, solver, components_for(self.n_components, n, len(columns), m))
+                n_components = components_for(self.n_components, n, len(columns), m, sparse=sparse)
+                trained = trainer.train(members, solver, n_components)
                 separators += [trained.separators(member) for member in range(len(members))]
             for fold in range(n_folds):
                 held = np.flatnonzero(folds == fold)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from multiform._typing import Array, Bools, Doubles, Floats, Ints
 from multiform.engines import column_moments
 from multiform.runtime import effective_threads, on_gpu
-from multiform.separators import FEW_ENTRIES, Scaling, as_stored
+from multiform.separators import Scaling, as_stored, entries_of
 
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
@@ -160,7 +160,7 @@ def choose_scaling(X: Any, scaling: str, weight: Array | None, n_jobs: int | Non
         center, scale = mean, np.where(constant, np.inf, deviation)
     if stored is None:
         return Scaling(center, scale)
-    if scipy.sparse.issparse(stored) and stored.nnz <= FEW_ENTRIES * np.prod(stored.shape):
+    if entries_of(stored) is not None:
         # Zeros stay zeros, or nothing would be sparse; a column that is stored nearly everywhere is centred still.
         center = np.where(np.bincount(stored.indices, minlength=len(mean)) < stored.shape[0] / 2, 0.0, center)
     elif keep_zeros and _share_of_zeros(stored) >= MANY_ZEROS:

@@ -21,7 +21,7 @@ from multiform.state import require, require_array, require_names
 if TYPE_CHECKING:
     from multiform.engines import Engine
 
-__all__ = ["FEW_ENTRIES", "Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
+__all__ = ["Rows", "Scaling", "Separators", "as_stored", "entries_of", "noise_energy"]
 
 CHUNK_ROWS = 4096
 FEW_ENTRIES = 0.25  # of a row: from so many on, the dense kernels are as fast
@@ -40,12 +40,11 @@ class Rows(NamedTuple):
 
     @property
     def sparse(self) -> bool:
-        """Whether a row has few entries: it is stored sparse, and so few columns are centred that it stays so."""
-        if not scipy.sparse.issparse(self.stored):
+        """Whether a row has few entries: few are stored, and at most half of the columns are centred (see `inputs`)."""
+        if entries_of(self.stored) is None:
             return False
-        n, p = self.stored.shape
         centred = np.count_nonzero((self.scaling.center != 0) & np.isfinite(self.scaling.scale))
-        return bool(self.stored.nnz + n * centred <= FEW_ENTRIES * n * p)
+        return bool(2 * centred <= self.n_features)
 
     def part(self, samples: Any) -> Rows:
         """Some of the rows."""
@@ -271,6 +270,13 @@ def noise_energy(coefficients: Floats, noise: float) -> Doubles | None:
     if noise == 0:
         return None
     return np.asarray(float(noise) ** 2 * (coefficients[:, :, :-1].astype(np.float64) ** 2).sum(axis=(1, 2)))
+
+
+def entries_of(X: Any) -> int | None:
+    """How many values a sparse matrix stores, where they are few; None of a dense one, and of one that is nearly so."""
+    if not scipy.sparse.issparse(X) or X.nnz > FEW_ENTRIES * X.shape[0] * X.shape[1]:
+        return None
+    return int(X.nnz)
 
 
 def as_stored(X: Any) -> Any | None:

@@ -71,6 +71,7 @@ void AdamMember::reserve_loss(int n_threads) {
 }
 
 void AdamMember::train(Team& team, int64_t until, double deadline) {
+    if (passes_ >= until) return;  // done, while others of its batch are not
     const int64_t outputs = problem_.n_classes * member_.n_components, width = member_.width();
     by_feature(member_.weights, outputs, width, moving_);
     by_feature(first_, outputs, width, moving_first_);

@@ -24,6 +24,7 @@ SparseAdamMember::SparseAdamMember(const Problem& problem, const Member& member,
 }
 
 void SparseAdamMember::train(Team& team, int64_t until, double deadline) {
+    if (passes_ >= until) return;  // done, while others of its batch are not
     if (stored_.empty()) lay_out();
     reserve_loss(team.size());
     run(team, until, deadline);

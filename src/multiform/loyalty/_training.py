@@ -28,7 +28,7 @@ from multiform.inputs import class_weights_of, of_mean_one
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
 from multiform.prediction import log_scores
-from multiform.separators import Separators
+from multiform.separators import Separators, entries_of
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.training import Member, Trained, Trainer
 
@@ -62,14 +62,15 @@ def quadratic_committees(
     estimator._validate_params()  # as its own fit would
     seed, n, m = drawn_seed(estimator.random_state), len(target), len(classes)
     class_weights = of_mean_one(class_weights_of(estimator.class_weight, classes, target, weight), weight)
-    n_components = components_for(estimator.n_components, n, X.shape[1], m)
+    entries = entries_of(X)
+    n_components = components_for(estimator.n_components, n, X.shape[1], m, sparse=entries is not None)
     parameters = estimator.get_params()
     asked = {name: parameters[name] for name in ("max_iter", "batch_size", "learning_rate")}
-    solver = solver_for(estimator.solver, n, n_components, **asked)
+    solver = solver_for(estimator.solver, n, n_components, sparse=entries is not None, **asked)
     many = n >= SAMPLED_FROM
     altered_solver = _altered(solver, altered_iter, many)
     masks = masked_weights([None, *(np.isin(np.arange(n), rows) for rows, _ in splits)], weight)
-    levels = noise_levels(estimator.noise, *X.shape)
+    levels = noise_levels(estimator.noise, *X.shape, entries=entries)
 
     def classifier(trained: Trained, member: int, noise: float) -> QMSClassifier:
         """A member of the batch as a fitted classifier of its own."""

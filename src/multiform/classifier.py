@@ -279,9 +279,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             starts = self._starts(classes, n_components, trainer.scaling)
             # What only calibrates the model chooses its noise, too.
             choosing = len(masks) > 1
-            levels = (self._usual_noise(*X.shape, entries),)
-            if choosing:
-                levels = noise_levels(self.noise, *X.shape, entries=entries)
+            usual = (self._usual_noise(X.shape[0], X.shape[1], entries),)
+            levels = noise_levels(self.noise, *X.shape, entries=entries) if choosing else usual
             members = [
                 Member(seed + number, level, of_mean_one(class_weights, weight), sample_weight, None, start)
                 for level in levels

@@ -195,8 +195,15 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
         class_weights = of_mean_one(class_weights_of(self.class_weight, classes, target, weight), weight)
         sparse = entries_of(X) is not None
-        asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
-        solver = solver_for("adam", n, 0, sparse=sparse, **asked)
+        solver = solver_for(
+            "adam",
+            n,
+            0,
+            max_iter=self.max_iter,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            sparse=sparse,
+        )
         # A member for each setting and fold; the settings are encoding x noise.
         settings = [(e, float(sigma)) for e in range(len(encodings.names)) for sigma in noise]
         seeds = iter(random.integers(0, 2**63, size=len(settings) * n_folds, dtype=np.uint64).tolist())

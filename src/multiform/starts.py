@@ -47,7 +47,7 @@ class ClassScatter:
     """
 
     def __init__(self, problem: TrainingProblem, weight: Floats | None, columns: Ints | None, seed: int) -> None:
-        self.sparse = problem.rows.sparse  # then all samples are looked at: rare columns need them, and they cost little
+        self.sparse = problem.rows.sparse  # then all samples are looked at: rare columns need them, at little cost
         samples = some_of_every_class(problem, weight, seed, None if self.sparse else ENOUGH_SAMPLES)
         self._target = problem.target[samples]
         share = np.ones(len(samples)) if weight is None else weight[samples].astype(np.float64)

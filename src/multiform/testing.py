@@ -38,7 +38,8 @@ SOLVERS: Mapping[str, Solver] = {
     "cpm, all departures": CpmSolver(3, max_entries=25, ramp=2),
 }
 # What the CPU and its twin know besides.
-CPU_SOLVERS: Mapping[str, Solver] = SOLVERS | {
+CPU_SOLVERS: Mapping[str, Solver] = {
+    **SOLVERS,
     "adam, by row": AdamSolver(3, batch_size=16, by_row=True),
     "adam, by row, every sample": AdamSolver(3, batch_size=16, revisit=1.0, final_rate=1.0, by_row=True),
 }

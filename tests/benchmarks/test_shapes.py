@@ -25,7 +25,7 @@ def test_multinomial_nb_is_not_given_negative_numbers():
 
 
 def test_a_run(tmp_path, capsys):
-    argv = ["--kinds", "quadratic", "--cells", "1000", "--only", "LDA, shrinkage".split(",")[0]]
+    argv = ["--kinds", "quadratic", "--cells", "1000", "--only", ["LDA", " shrinkage"][0]]
     with pytest.raises(SystemExit, match="no model is named"):
         shapes.main([*argv, "--output", str(tmp_path)])
     argv[-1] = "SGD,linear SVC"

@@ -87,7 +87,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         row-synchronous, so that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after
         the other over all samples.
     max_iter : int or "auto", default="auto"
-        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 5 passes, and more on small data,
+        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
         so that Adam takes at least 350 steps; 10 sweeps over all samples, 14 where a sweep takes a part of many.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import Encodings
-from multiform.defaults import components_for, solver_for
+from multiform.defaults import components_for, levels_to_try, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
@@ -61,8 +61,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    noise : sequence of float, default=(0.1, 0.3, 1.0, 2.0)
-        Levels of input noise to choose from; see `QMSClassifier`.
+    noise : sequence of float or "auto", default="auto"
+        Levels of input noise to choose from; see `QMSClassifier`. "auto": 0.1, 0.3, 1 and 2, or 0.3, 1 and 3 with
+        fewer than 5 samples a feature.
     encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
         "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
         scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
@@ -109,7 +110,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "noise": ["array-like"],
+        "noise": ["array-like", StrOptions({"auto"})],
         "encodings": [StrOptions({"auto", "plain", "enriched"}), list, tuple],
         "cv": ["cv_object"],
         "ensemble_size": [Interval(Integral, 1, None, closed="left")],
@@ -126,7 +127,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        noise: Any = (0.1, 0.3, 1.0, 2.0),
+        noise: Any = "auto",
         *,
         encodings: Any = "auto",
         cv: Any = 5,
@@ -171,11 +172,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
             are of new groups. A splitter given as `cv` gets them, too.
         """
-        noise = np.unique(np.asarray(self.noise, dtype=np.float64))
-        if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
-            raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
         given, used = (X, y, groups), used_samples(sample_weight)
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
+        levels = levels_to_try(*X.shape) if isinstance(self.noise, str) else self.noise
+        noise = np.unique(np.asarray(levels, dtype=np.float64))
+        if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
+            raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
         groups = group_codes(groups, len(target), type(self).__name__, used)
         random = np.random.default_rng(drawn_seed(self.random_state))
         if isinstance(self.cv, Integral):

@@ -44,19 +44,19 @@ def auto_batch_size(n_samples: int) -> int:
 
 
 def auto_passes(n_samples: int, batch_size: int, solver: str, *, sparse: bool = False) -> int:
-    """Adam: five passes, eight over sparse rows, more where they would be fewer than LEAST_STEPS steps.
+    """Adam: four passes, eight over sparse rows, more where they would be fewer than LEAST_STEPS steps.
 
     CPM: ten sweeps over all samples, 14 where a sweep takes a part of many.
 
     >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam")
-    (5, 44)
+    (4, 44)
     >>> auto_passes(500, 64, "cpm"), auto_passes(60_000, 256, "cpm")
     (10, 14)
     """
     if solver != "adam":
         return 14 if solver == "cpm" and n_samples > CPM_LITERAL_UP_TO else 10
     steps_a_pass = max(1, -(-n_samples // batch_size))
-    return max(SPARSE_PASSES if sparse else 5, -(-LEAST_STEPS // steps_a_pass))
+    return max(SPARSE_PASSES if sparse else 4, -(-LEAST_STEPS // steps_a_pass))
 
 
 def components_for(
@@ -73,6 +73,12 @@ def usual_noise(n_samples: int, n_features: int, *, entries: int | None = None) 
     if entries is not None:
         return SPARSE_NOISE
     return WIDE_NOISE if n_samples < WIDE_UP_TO * n_features else NOISE
+
+
+def levels_to_try(n_samples: int, n_features: int, *, entries: int | None = None) -> tuple[float, ...]:
+    if entries is not None:
+        return SPARSE_NOISE_LEVELS
+    return WIDE_NOISE_LEVELS if n_samples < WIDE_UP_TO * n_features else NOISE_LEVELS
 
 
 def noise_levels(
@@ -92,9 +98,7 @@ def noise_levels(
     most_samples, most_cells = CHOOSE_NOISE_UP_TO
     if n_samples >= most_samples or (n_samples * n_features if entries is None else entries) > most_cells:
         return (usual_noise(n_samples, n_features, entries=entries),)
-    if entries is not None:
-        return SPARSE_NOISE_LEVELS
-    return WIDE_NOISE_LEVELS if n_samples < WIDE_UP_TO * n_features else NOISE_LEVELS
+    return levels_to_try(n_samples, n_features, entries=entries)
 
 
 def batch_size_for(batch_size: int | str, n_samples: int) -> int:
@@ -116,7 +120,8 @@ def solver_for(
     n_passes = auto_passes(n_samples, batch, name, sparse=sparse) if isinstance(max_iter, str) else int(max_iter)
     if name == "adam":
         # A pass that is one step visits everything: nothing is gained by leaving samples out.
-        return AdamSolver(n_passes, batch, float(learning_rate), revisit=1.0 if n_samples <= batch else 0.2)
+        revisit = 1.0 if n_samples <= batch else 0.2 if n_samples < 10_000 else 0.1
+        return AdamSolver(n_passes, batch, float(learning_rate), revisit=revisit)
     # The departures from the paper's algorithm buy speed on large problems; small ones do without.
     if name == "cpm-literal" or n_samples <= CPM_LITERAL_UP_TO:
         return CpmSolver(n_passes).literal()

@@ -28,8 +28,9 @@ __all__ = ["ClassScatter", "drawn_start"]
 ENOUGH_SAMPLES = 2048  # to know means and covariance well enough for a start
 RANDOM_NORM = 0.3  # of a random row
 LEAST_NOISE = 0.1  # sigma above, for a model that is trained with less
-REACH = 2.0
-STEPS = 5  # of conjugate gradients: the strongest directions come first, and a start needs no more
+REACH = 2.0  # how far beyond a class the plane of its own row stands, in its mean score
+FEW_COLUMNS = 100
+STEPS = 5  # of conjugate gradients (Hestenes and Stiefel 1952): the strongest come first, and a start needs no more
 
 
 class ClassScatter:
@@ -51,24 +52,25 @@ class ClassScatter:
         samples = some_of_every_class(problem, weight, seed, None if self.sparse else ENOUGH_SAMPLES)
         self._target = problem.target[samples]
         share = np.ones(len(samples)) if weight is None else weight[samples].astype(np.float64)
-        membership = scipy.sparse.csr_array(  # float64: repeating is weighting, to the last bit
-            (share, (self._target, np.arange(len(samples)))), shape=(problem.n_classes, len(samples))
-        )
-        total = np.maximum(membership.sum(axis=1), np.finfo(np.float64).tiny)[:, None]
+        # A row a sample, its share in the column of its class; float64: repeating is weighting, to the last bit.
+        places = np.arange(len(samples) + 1)
+        membership = scipy.sparse.csr_array((share, self._target, places), shape=(len(samples), problem.n_classes))
+        total = membership.sum(axis=0)[:, None]
         # Sparse rows stay so: they are scaled but not centred, which covariances do not see.
         rows, center = problem.rows.uncentred(samples)
         if columns is not None:
             rows, center = rows[:, columns], center[columns]
-        means = membership @ rows / total
-        self.means: Floats = (means - center).astype(np.float32)
+        means = (membership.T @ rows) / np.where(total > 0, total, 1)
+        self.means: Floats = np.where(total > 0, means - center, 0).astype(np.float32)
         self._rows, self._row_means = rows, means.astype(np.float32)
-        self._membership = (membership / share.sum()).astype(np.float32)
         self._share = (share / share.sum()).astype(np.float32)[:, None]
+        self._classes = membership.astype(bool).astype(np.float32)
+        self._covariance: Floats | None = None  # S, of few columns
 
     def times(self, directions: Floats) -> Floats:
         """S = R^T R / n times these columns; a row of R is a sample less the mean of its class."""
-        residuals = self._rows @ directions - (self._row_means @ directions)[self._target]
-        product: Floats = self._rows.T @ (self._share * residuals) - self._row_means.T @ (self._membership @ residuals)
+        residuals = self._share * (self._rows @ directions - (self._row_means @ directions)[self._target])
+        product: Floats = self._rows.T @ residuals - self._row_means.T @ (self._classes.T @ residuals)
         return product
 
     def discriminant_rows(self, noise: float, most: int) -> Floats:
@@ -99,7 +101,12 @@ class ClassScatter:
         return np.asarray(rows, dtype=np.float32)
 
     def _solve(self, right: Floats, ridge: np.float32) -> Floats:
-        """(S + ridge I)^-1 times each column of `right`, nearly, by conjugate gradients (Hestenes and Stiefel 1952)."""
+        """(S + ridge I)^-1 times each column of `right`; of many columns nearly, by conjugate gradients."""
+        if len(right) <= FEW_COLUMNS:
+            identity = np.eye(len(right), dtype=np.float32)
+            if self._covariance is None:
+                self._covariance = self.times(identity)
+            return np.linalg.solve(self._covariance + ridge * identity, right)
         tiny = np.finfo(np.float32).tiny
         solution, residual, direction = np.zeros_like(right), right, right
         square = (residual**2).sum(axis=0)

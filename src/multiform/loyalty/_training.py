@@ -33,7 +33,7 @@ from multiform.solvers import AdamSolver, CpmSolver
 from multiform.training import Member, Trained, Trainer
 
 # Chosen on a validation part of Fashion-MNIST's training data (docs/loyalty.md).
-ALTERED_PASSES = 1 / 3  # passes of an altered model, of the nominal's
+ALTERED_PASSES = 1 / 3  # passes of an altered model, of the nominal's; two at least
 ALTERED_RATE = 0.5  # learning rate of an altered model, of the nominal's
 ALTERED_REVISIT = 0.05  # see AdamSolver
 NEAR = 0.55  # a pair with f_y / f_j above this share of alpha may become active
@@ -146,7 +146,7 @@ def _altered(solver: AdamSolver | CpmSolver, altered_iter: int | str, many: bool
     """The solver of the altered models; with many samples, few and gentle passes do."""
     n_passes = solver.n_passes if isinstance(altered_iter, str) else int(altered_iter)
     if many and isinstance(altered_iter, str):
-        n_passes = max(1, round(ALTERED_PASSES * n_passes))
+        n_passes = max(2, round(ALTERED_PASSES * n_passes))
     if many and isinstance(solver, AdamSolver):
         rate = ALTERED_RATE * solver.learning_rate
         return replace(solver, n_passes=n_passes, learning_rate=rate, revisit=ALTERED_REVISIT)

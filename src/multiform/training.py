@@ -133,10 +133,12 @@ class Trainer:
         problem = TrainingProblem(self.rows, self.target, self.n_classes)
         work = float(len(batch)) * self.rows.stored.shape[0] * self.rows.n_features * self.n_classes
         engine = self._engine_for(work * n_components * solver.n_passes)
-        if isinstance(solver, AdamSolver) and self.rows.sparse and isinstance(engine, CpuEngine | ReferenceEngine):
-            solver = replace(solver, by_row=True)
-            if moments is not None and moments[0][1].ndim != 2:
-                moments = None  # of dense rows before
+        if isinstance(solver, AdamSolver):
+            # A GPU has the rows dense, and trains them so.
+            by_row = self.rows.sparse and isinstance(engine, CpuEngine | ReferenceEngine)
+            solver = replace(solver, by_row=by_row)
+            if moments is not None and (moments[0][1].ndim == 2) != by_row:
+                moments = None  # of rows that were stored otherwise
         watch = None if after_pass is None else lambda state: after_pass(Trained(self, members, state))
         return Trained(self, members, solve(problem, batch, solver, engine, moments=moments, after_pass=watch))
 

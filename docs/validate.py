@@ -61,8 +61,9 @@ def build(settings: dict[str, Any], seed: int) -> QMSClassifier:
         setattr(starts, name, settings[name])
     known = QMSClassifier().get_params()
     own = {name: value for name, value in settings.items() if name in known}
+    rest = settings.keys() - known.keys()
     model = Tunable(**({"calibrate": False, "random_state": seed} | own))
-    model.solver_settings = {name: value for name, value in settings.items() if name not in known and not name.isupper()}
+    model.solver_settings = {name: settings[name] for name in rest if not name.isupper()}
     return model
 
 

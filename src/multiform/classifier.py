@@ -88,7 +88,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         the other over all samples.
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
-        so that Adam takes at least 350 steps; 10 sweeps over all samples, 14 where a sweep takes a part of many.
+        so that Adam takes at least 350 steps; 10 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07

@@ -36,17 +36,13 @@ def auto_batch_size(n_samples: int) -> int:
 
 
 def auto_passes(n_samples: int, batch_size: int, solver: str) -> int:
-    """Adam: four passes, more where they would be fewer than LEAST_STEPS steps.
+    """Adam: four passes, more where they would be fewer than LEAST_STEPS steps. CPM: ten sweeps.
 
-    CPM: ten sweeps over all samples, 14 where a sweep takes a part of many.
-
-    >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam")
-    (4, 44)
-    >>> auto_passes(500, 64, "cpm"), auto_passes(60_000, 256, "cpm")
-    (10, 14)
+    >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam"), auto_passes(60_000, 256, "cpm")
+    (4, 44, 10)
     """
     if solver != "adam":
-        return 14 if solver == "cpm" and n_samples > CPM_LITERAL_UP_TO else 10
+        return 10
     steps_a_pass = max(1, -(-n_samples // batch_size))
     return max(4, -(-LEAST_STEPS // steps_a_pass))
 

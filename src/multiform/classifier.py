@@ -70,7 +70,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     n_components : int or "auto", default="auto"
         q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features
         (``p + 1`` rows are all that a nonnegative quadratic needs), few samples for so many features (``n / 2p``, but
-        no fewer than ``m + 1``), or the model would pass 40 million coefficients.
+        no fewer than 9 and ``m + 1``), or the model would pass 40 million coefficients.
     n_models : int, default=1
         Models trained beside each other from different seeds and merged into one, whose member functions are the means
         of theirs: ``n_models * q`` rows. Steadier and a little more accurate, for so many times the work.

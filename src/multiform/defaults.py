@@ -20,14 +20,15 @@ CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, one leve
 def auto_components(n_samples: int, n_features: int, n_classes: int) -> int:
     """q: 18, at most p + 1 (Lemma 1 needs no more), and no more than MOST_COEFFICIENTS in all.
 
-    With few samples for p columns n / 2p are enough, but no fewer than the m - 1 shared rows of a start and two more.
+    With few samples for p columns n / 2p are enough, but no fewer than 9, nor than the m - 1 shared rows of a start and
+    two more.
 
     >>> auto_components(60_000, 784, 10), auto_components(150, 4, 3), auto_components(5_000, 20_000, 1_000)
     (18, 5, 1)
     >>> auto_components(1_000, 500, 3), auto_components(1_000, 500, 100)
-    (4, 18)
+    (9, 18)
     """
-    enough = max(n_classes + 1, n_samples // (2 * n_features))
+    enough = max(9, n_classes + 1, n_samples // (2 * n_features))
     return max(1, min(18, enough, n_features + 1, MOST_COEFFICIENTS // (n_classes * (n_features + 1))))
 
 

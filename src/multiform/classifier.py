@@ -46,6 +46,8 @@ from multiform.training import Member, Trained, Trainer
 
 __all__ = ["QMSClassifier", "fitted_classifier"]
 
+A_STREAM = 10**12  # samples
+
 # What a model file holds of every fitted model, and of some.
 FITTED = ("classes_", "components_", "offsets_", "n_components_", "temperature_", "n_iter_", "n_features_in_")
 SOMETIMES_FITTED = ("feature_names_in_", "noise_", "loss_curve_", "validation_scores_", "best_validation_score_")
@@ -358,8 +360,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         n = len(target)
         seed = drawn_seed(self.random_state) + getattr(self, "n_iter_", 0)
         class_weights = of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)
-        n_components = self._n_components(n, X.shape[1], len(known)) if first_call else self.n_components_
-        noise = self._usual_noise(n, X.shape[1])
+        # Of a stream, the first chunk does not say how many samples will come: as for many.
+        n_components = self._n_components(A_STREAM, X.shape[1], len(known)) if first_call else self.n_components_
+        noise = self._usual_noise(A_STREAM, X.shape[1])
         if isinstance(self.noise, str) and not first_call:
             noise = float(getattr(self, "noise_", noise))
         start = None if first_call else self._trained_rows(self._scaling)

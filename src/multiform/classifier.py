@@ -46,6 +46,8 @@ from multiform.training import Member, Trained, Trainer
 
 __all__ = ["QMSClassifier", "fitted_classifier"]
 
+A_STREAM = 10**12  # samples
+
 # What a model file holds of every fitted model, and of some.
 FITTED = ("classes_", "components_", "offsets_", "n_components_", "temperature_", "n_iter_", "n_features_in_")
 SOMETIMES_FITTED = ("feature_names_in_", "noise_", "loss_curve_", "validation_scores_", "best_validation_score_")
@@ -70,7 +72,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     n_components : int or "auto", default="auto"
         q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features
         (``p + 1`` rows are all that a nonnegative quadratic needs), few samples for so many features (``n / 2p``, but
-        no fewer than ``m + 1``), or the model would pass 40 million coefficients.
+        no fewer than 9 and ``m + 1``), or the model would pass 40 million coefficients.
     n_models : int, default=1
         Models trained beside each other from different seeds and merged into one, whose member functions are the means
         of theirs: ``n_models * q`` rows. Steadier and a little more accurate, for so many times the work.
@@ -88,7 +90,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         the other over all samples.
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
-        so that Adam takes at least 350 steps; 10 sweeps over all samples, 14 where a sweep takes a part of many.
+        so that Adam takes at least 350 steps; 10 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
@@ -360,10 +362,11 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         n = len(target)
         seed = drawn_seed(self.random_state) + getattr(self, "n_iter_", 0)
         class_weights = of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)
+        # Of a stream, the first chunk does not say how many samples will come: as for many.
         entries = entries_of(X)
-        is_sparse = entries is not None
-        n_components = self._n_components(n, X.shape[1], len(known), is_sparse) if first_call else self.n_components_
-        noise = self._usual_noise(n, X.shape[1], entries)
+        is_sparse, p = entries is not None, X.shape[1]
+        n_components = self._n_components(A_STREAM, p, len(known), is_sparse) if first_call else self.n_components_
+        noise = self._usual_noise(A_STREAM, p, entries)
         if isinstance(self.noise, str) and not first_call:
             noise = float(getattr(self, "noise_", noise))
         start = None if first_call else self._trained_rows(self._scaling)

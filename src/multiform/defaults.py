@@ -25,17 +25,18 @@ CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, one leve
 def auto_components(n_samples: int, n_features: int, n_classes: int, *, sparse: bool = False) -> int:
     """q: 18, at most p + 1 (Lemma 1 needs no more), and no more than MOST_COEFFICIENTS in all.
 
-    With few samples for p columns n / 2p are enough, but no fewer than the m - 1 shared rows of a start and two more.
+    With few samples for p columns n / 2p are enough, but no fewer than 9, nor than the m - 1 shared rows of a start and
+    two more.
     Sparse rows have 4: every class starts with a linear row of its own.
 
     >>> auto_components(60_000, 784, 10), auto_components(150, 4, 3), auto_components(5_000, 20_000, 1_000)
     (18, 5, 1)
     >>> auto_components(1_000, 500, 3), auto_components(1_000, 500, 100)
-    (4, 18)
+    (9, 18)
     >>> auto_components(16_000, 50_000, 20, sparse=True)
     4
     """
-    enough = SPARSE_COMPONENTS if sparse else max(n_classes + 1, n_samples // (2 * n_features))
+    enough = SPARSE_COMPONENTS if sparse else max(9, n_classes + 1, n_samples // (2 * n_features))
     return max(1, min(18, enough, n_features + 1, MOST_COEFFICIENTS // (n_classes * (n_features + 1))))
 
 
@@ -44,17 +45,13 @@ def auto_batch_size(n_samples: int) -> int:
 
 
 def auto_passes(n_samples: int, batch_size: int, solver: str, *, sparse: bool = False) -> int:
-    """Adam: four passes, eight over sparse rows, more where they would be fewer than LEAST_STEPS steps.
+    """Adam: four passes, eight over sparse rows, more where there would be fewer than LEAST_STEPS. CPM: ten sweeps.
 
-    CPM: ten sweeps over all samples, 14 where a sweep takes a part of many.
-
-    >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam")
-    (4, 44)
-    >>> auto_passes(500, 64, "cpm"), auto_passes(60_000, 256, "cpm")
-    (10, 14)
+    >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam"), auto_passes(60_000, 256, "cpm")
+    (4, 44, 10)
     """
     if solver != "adam":
-        return 14 if solver == "cpm" and n_samples > CPM_LITERAL_UP_TO else 10
+        return 10
     steps_a_pass = max(1, -(-n_samples // batch_size))
     return max(SPARSE_PASSES if sparse else 4, -(-LEAST_STEPS // steps_a_pass))
 

@@ -36,6 +36,7 @@ EIGHTS = {400: 8, 2_000: 2}
 ENOUGH_TO_WARN = 50  # unseen samples
 ENOUGH_TRAINING_SAMPLES = 1_000
 BY_HEART = 0.99  # training accuracy
+WORTH_A_WARNING = 0.1  # how far below it others are: one in ten thousand is at chance and well learnt
 
 
 def drawn_seed(random_state: Any) -> int:
@@ -123,7 +124,7 @@ def warn_if_overfitted(trainer: Trainer, model: Separators, unseen: Array, targe
         return
     some = np.arange(0, len(trainer.target), max(1, len(trainer.target) // ENOUGH_TRAINING_SAMPLES))
     learnt = np.mean(model.values(trainer.rows.part(some), trainer.engine).argmin(axis=1) == trainer.target[some])
-    if learnt >= BY_HEART:
+    if learnt >= BY_HEART and right < learnt - WORTH_A_WARNING:
         warnings.warn(
             f"QMSClassifier is right on {learnt:.0%} of its training samples, but on {right:.0%} of those held out, no "
             f"better than the most frequent class ({chance:.0%}): do not trust its answers. Try QMSClassifierCV, a "

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["ClassScatter", "drawn_start"]
 
 ENOUGH_SAMPLES = 2048  # to know means and covariance well enough for a start
-RANDOM_NORM = 0.3  # of a random row
+RANDOM_NORM = 0.5  # of a random row
 LEAST_NOISE = 0.1  # sigma above, for a model that is trained with less
 REACH = 2.0  # how far beyond a class the plane of its own row stands, in its mean score
 FEW_COLUMNS = 100

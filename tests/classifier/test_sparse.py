@@ -92,6 +92,12 @@ def test_partial_fit_takes_either_storage(words):
     assert model.score(X_new, y_new) > 0.4
 
 
+def test_cpm_refuses_what_it_would_have_to_lay_out_dense():
+    X = scipy.sparse.random_array((1_000, 600_000), density=1e-5, format="csr", dtype=np.float32, rng=0)
+    with pytest.raises(ValueError, match=r"takes up to 500,000,000 cells; got 1,000 x 600,000 .* solver='adam'"):
+        QMSClassifier(1, solver="cpm", noise=1.0, random_state=0).fit(X, np.arange(1_000) % 2)
+
+
 CHILD = """
 import resource, sys
 import numpy as np

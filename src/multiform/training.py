@@ -21,7 +21,7 @@ from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver
 __all__ = ["Member", "Trained", "Trainer"]
 
 ENOUGH_FOR_A_LEVEL = 1000  # samples
-MOST_CELLS_OF_CPM = 500_000_000  # of sparse data
+MOST_CELLS_OF_CPM = 500_000_000  # of sparse data, to the letter
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ class Trainer:
         problem = TrainingProblem(self.rows, self.target, self.n_classes)
         work = float(len(batch)) * self.rows.stored.shape[0] * self.rows.n_features * self.n_classes
         engine = self._engine_for(work * n_components * solver.n_passes)
-        if isinstance(solver, CpmSolver) and self.rows.sparse:
+        if isinstance(solver, CpmSolver) and not solver.frozen_own and self.rows.sparse:
             _refuse_dense_layout(*self.rows.stored.shape)
         if isinstance(solver, AdamSolver):
             # A GPU has the rows dense, and trains them so.
@@ -202,11 +202,11 @@ class Trained:
 
 
 def _refuse_dense_layout(n: int, p: int) -> None:
-    """CPM goes through the columns one after the other, and has its samples by columns, zeros and all."""
+    """The literal CPM has its samples by columns, zeros and all: a coordinate changes the noise energy of every one."""
     if n * p > MOST_CELLS_OF_CPM:
         raise ValueError(
-            f"solver='cpm' of sparse data lays them out dense, and takes up to {MOST_CELLS_OF_CPM:,} cells; got "
-            f"{n:,} x {p:,} = {n * p:,}. Use solver='adam', which costs what is stored, or fewer columns."
+            f"solver='cpm-literal' lays sparse data out dense, and takes up to {MOST_CELLS_OF_CPM:,} cells; got "
+            f"{n:,} x {p:,} = {n * p:,}. Use solver='cpm' or 'adam', which cost what is stored, or fewer columns."
         )
 
 

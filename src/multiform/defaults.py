@@ -119,8 +119,8 @@ def solver_for(
         # A pass that is one step visits everything: nothing is gained by leaving samples out.
         revisit = 1.0 if n_samples <= batch else 0.2 if n_samples < 10_000 else 0.1
         return AdamSolver(n_passes, batch, float(learning_rate), revisit=revisit)
-    # The departures from the paper's algorithm buy speed on large problems; small ones do without, but sparse ones, where
-    # the literal one would look at every sample for every coordinate.
+    # The departures from the paper's algorithm buy speed on large problems, and on sparse ones, where the literal one
+    # would look at every sample for every coordinate; small ones do without.
     if name == "cpm-literal" or (n_samples <= CPM_LITERAL_UP_TO and not sparse):
         return CpmSolver(n_passes).literal()
     # With few rows between two exchanges, moving all classes at once oscillates.

@@ -31,8 +31,7 @@ def all_or_nothing(fit: Fit) -> Fit:
         try:
             return fit(estimator, *args, **kwargs)
         except BaseException:
-            vars(estimator).clear()
-            vars(estimator).update(before)
+            estimator.__dict__ = before  # one step, which a second Ctrl-C cannot cut in two
             raise
 
     return fit_or_restore  # type: ignore[return-value]

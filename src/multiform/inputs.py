@@ -128,8 +128,8 @@ def check_training_data(
 def in_own_unit(weight: Array, name: str) -> Doubles:
     """Positive weights of the samples of an estimator called `name`, in a unit that is their own: only ratios matter.
 
-    If all are whole multiples of the least, they are numbers of copies, and the least is one; else their mean is 1.
-    What depends on the number of samples, as the strength of a prior does, takes their sum for it.
+    If all are whole numbers, or whole multiples of the least, they are numbers of samples, up to a common factor; else
+    their mean is 1. What depends on the number of samples, as the strength of a prior does, takes their sum for it.
 
     >>> in_own_unit(np.array([0.1, 0.3, 0.2]), "a model"), in_own_unit(np.array([1e300, 1.5e300]), "a model")
     (array([1., 3., 2.]), array([0.8, 1.2]))
@@ -141,6 +141,8 @@ def in_own_unit(weight: Array, name: str) -> Doubles:
             f"sample_weight of {name} must be 0 or within a factor of {WIDEST:.0e}, as training is in single "
             f"precision; got {least:.3g} to {most:.3g}. Give 0 to samples that are not to count."
         )
+    if most < 2**53 and (weight == np.rint(weight)).all():
+        return np.asarray(weight / np.gcd.reduce(weight.astype(np.int64)))
     if most <= MOST_COPIES * least:
         copies = np.rint(share / share.min())
         if (np.abs(share - copies * share.min()) <= ROUNDING * share).all():
@@ -180,7 +182,7 @@ def class_weights_of(
 
 def of_mean_one(class_weights: Array, weight: Array | None) -> Floats:
     """Class weights that bring the mean of the sample weights to 1, whatever their unit: the loss is a mean."""
-    # Their own unit hardly matters, so that a power of two, which rounds nothing, keeps the loss within single precision
+    # Their own unit does not matter: a power of two, which rounds nothing, keeps the loss within single precision.
     given = np.asarray(class_weights, dtype=np.float64)
     near_one = np.ldexp(given, -16 * round(float(np.log2(given[given > 0]).mean()) / 16))
     with np.errstate(over="ignore"):
@@ -265,13 +267,13 @@ def _refuse_unscaled(least: Doubles, most: Doubles) -> None:
     if bad.any():
         first = int(np.flatnonzero(bad)[0])
         raise ValueError(
-            f"With scaling='none' the values of X must not be larger than {MOST_UNSCALED:.0e}, as training is in single "
-            f"precision; got {size[first]:.3g} in column {first}{_and_others(bad)}. Use scaling='auto'."
+            f"With scaling='none' the values of X must not be larger than {MOST_UNSCALED:.0e}, as training is in "
+            f"single precision; got {size[first]:.3g} in column {first}{_and_others(bad)}. Use scaling='auto'."
         )
     if (most > least).any() and size.max() < 1 / MOST_UNSCALED:
         raise ValueError(
-            f"With scaling='none' some value of X must be larger than {1 / MOST_UNSCALED:.0e}, or nothing can be learnt "
-            f"in single precision; got {size.max():.3g} at most. Use scaling='auto'."
+            f"With scaling='none' some value of X must be larger than {1 / MOST_UNSCALED:.0e}, or nothing can be "
+            f"learnt in single precision; got {size.max():.3g} at most. Use scaling='auto'."
         )
 
 

@@ -109,7 +109,7 @@ class Scaling:
         size = np.abs(direction).max(axis=1, keepdims=True)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = (dense - self.center) / self.scale
-            return np.where(size < np.ldexp(FARTHEST, -1000), rows, direction / size * FARTHEST)
+            return np.asarray(np.where(size < np.ldexp(FARTHEST, -1000), rows, direction / size * FARTHEST))
 
     def as_plain(self) -> dict[str, Any]:
         """For a model file."""

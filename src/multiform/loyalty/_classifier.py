@@ -262,7 +262,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return X, index.ravel(), classes, weight
 
     def _set_fitted(self, whole: Committee, chances: Chances, table: LoyaltyTable) -> None:
-        """Set the fitted attributes, from all samples, and from the verdict of the fold models on those they did not see."""
+        """The fitted attributes, from the committee of all samples and from what was learnt on unseen ones."""
         nominal = whole.nominal
         if isinstance(nominal, QMSClassifier):
             if nominal.calibrate:  # on more samples than it could hold out itself

@@ -156,14 +156,6 @@ def used_samples(sample_weight: Any) -> Bools | None:
     return None if used.all() else used
 
 
-def given_weights(sample_weight: Any, n: int, used: Bools | None) -> Doubles | None:
-    """The weights of the n samples that are `used`, as the user has them, after they were checked."""
-    if sample_weight is None:
-        return None
-    given = np.broadcast_to(np.asarray(as_host(sample_weight), dtype=np.float64), n if used is None else len(used))
-    return given if used is None else np.asarray(given[used])
-
-
 def class_weights_of(
     class_weight: dict[Any, float] | str | None, classes: Array, target: Array, weight: Array | None
 ) -> Array:

@@ -48,6 +48,7 @@ def sound(chances, least_accuracy=0.8):
 # ------------------------------------------------------------------------------------------------------- weights
 
 
+@pytest.mark.filterwarnings("ignore::multiform.folds.RepeatedRowsWarning")
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("weight", [np.ones(N), COPIES, REAL], ids=["constant", "copies", "real"])
 def test_the_unit_of_weights_does_not_matter(name, weight):

@@ -21,7 +21,7 @@ from multiform.state import require, require_array, require_names
 if TYPE_CHECKING:
     from multiform.engines import Engine
 
-__all__ = ["Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
+__all__ = ["LARGEST_RESIDUAL", "Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
 
 CHUNK_ROWS = 4096
 CHUNK_RESIDUALS = 4_000_000

@@ -48,7 +48,9 @@ def main(argv=None):
                     if outcome.what in runner.BAD:
                         found = finds[name, outcome.what, outcome.place]
                         if not found:
-                            print(f"case {number}, {name}: {outcome.what}, {outcome.place}\n{outcome.story}", flush=True)
+                            print(
+                                f"case {number}, {name}: {outcome.what}, {outcome.place}\n{outcome.story}", flush=True
+                            )
                         found.append(number)
                 if done % 100 == 0:
                     print(f"{done * BATCH} cases, {time.monotonic() - start:.0f} s", flush=True)

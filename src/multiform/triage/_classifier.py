@@ -756,7 +756,8 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             len(certificates) in (n_parts, n_parts * n_classes), "there is not a certificate for each class and part"
         )
         shape = (n_classes,) if parts is None else (n_parts, n_classes)
-        require_array(state["thresholds_"], shape, "f", "thresholds_")
+        thresholds = require_array(state["thresholds_"], shape, "f", "thresholds_")
+        require(not np.isnan(thresholds).any(), "a threshold is not a number")
         limit = state["set_threshold_"]
         require(limit is None or (isinstance(limit, float) and not np.isnan(limit)), "set_threshold_ is wrong")
         require(isinstance(state["attained_"], bool), "attained_ is neither true nor false")

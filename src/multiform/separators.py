@@ -201,10 +201,15 @@ class Separators:
         if noise is not None:
             require_array(noise, (len(coefficients),), "f", "noise")
             require(noise.dtype == np.float64 and (noise >= 0).all(), "noise is wrong")
-        # f is at most so large within a deviation of the center, which single precision must have room for.
-        reach = (np.abs(coefficients).sum(axis=2, dtype=np.float64) ** 2).sum(axis=1) + (0 if noise is None else noise)
-        require((reach < np.finfo(np.float32).max).all(), "a separator is not finite, or too large")
-        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise)
+        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise).checked()
+
+    def checked(self) -> Separators:
+        """Those of a model file: f within a deviation of the center is a number that single precision has."""
+        with np.errstate(over="ignore"):
+            largest = (np.abs(self.coefficients).sum(axis=2, dtype=np.float64) ** 2).sum(axis=1)
+            largest += 0 if self.noise is None else self.noise
+        require((largest < np.finfo(np.float32).max).all(), "a separator is not finite, or too large")
+        return self
 
     @property
     def n_members(self) -> int:

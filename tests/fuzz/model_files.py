@@ -54,7 +54,7 @@ def sealed(header, arrays):
 def tensors(arrays, change=lambda entries: None):
     """The arrays' part, written here, so that it can say what is not so."""
     names = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64"}
-    names |= {f"{sign}int{bits}": f"{sign}I{bits}".upper() for sign in ("", "u") for bits in (8, 16, 32, 64)}
+    names |= {f"{kind}{bits}": f"{kind[0]}{bits}".upper() for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
     entries, data = {}, []
     offset = 0
     for name, array in arrays.items():

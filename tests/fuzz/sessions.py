@@ -1,5 +1,6 @@
 """Sessions of a plan as JSON (`DiagnosisSession.to_json`), with hostile values."""
 
+import copy
 import json
 
 import numpy as np
@@ -48,15 +49,14 @@ class Sessions:
             key = path[-1]
             match int(random.integers(6)):
                 case 0 | 1 | 2:
-                    parent[key] = pick(
-                        (pick(NUMBERS), pick(WORDS), pick(VALUES), pick(paths), pick(("petal", "width")))
-                    )
+                    value = pick((pick(NUMBERS), pick(WORDS), pick(VALUES), pick(paths), pick(("petal", "width"))))
+                    parent[key] = copy.deepcopy(value)
                 case 3:
                     del parent[key]
                 case 4 if isinstance(parent, list):
                     parent[key : key + 1] = [parent[key]] * pick((2, 1000))
                 case 4:
-                    parent[pick(("observe", "not_available", "values", "sepal", ESCAPES))] = pick(VALUES)
+                    parent[pick(("observe", "not_available", "values", "sepal", ESCAPES))] = copy.deepcopy(pick(VALUES))
                 case 5:
                     written["events"] = [
                         pick(
@@ -64,6 +64,7 @@ class Sessions:
                         )
                         for name in random.permutation(["sepal", "petal", "width", "x"]).tolist()
                     ]
+            written = json.loads(json.dumps(written))  # no part of it is there twice
             if not isinstance(written, dict) or not written:
                 break
         text = json.dumps(written)

@@ -95,6 +95,8 @@ def made(kind: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
     """The object of these parts."""
     cls = _class_of(kind)
     require_jobs(params.get("n_jobs"))
+    inner = params.get("estimator")
+    require(inner is None or hasattr(inner, "fit"), f"estimator of {kind} is none")
     if kind in OURS:
         renamed = RENAMED.get(kind, {})
         model = cls(**{renamed.get(name, name): value for name, value in params.items()})

@@ -33,6 +33,7 @@ from multiform.state import (
     fitted_state,
     require,
     require_array,
+    require_classes,
     require_features,
     require_names,
     require_whole,
@@ -738,7 +739,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         if "n_features_in_" in state:
             require_features(state)
         estimator, fallback, classes = state["estimator_"], state["fallback_"], state["classes_"]
-        require_array(classes, (None,), "biufUO", "classes_")
+        require_classes(classes)
         for part in (estimator, fallback):
             if part is None and part is fallback:
                 continue

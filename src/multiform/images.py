@@ -247,7 +247,7 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         filters = require_array(state["filters_"], (self.patch_size**2 * shape[2], self.n_filters), "f", "filters_")
         moderate = filters.dtype == np.float32 and (np.abs(filters) <= LARGEST).all()
         require(moderate, "filters_ is not finite, or too large")
-        require(abs(self.threshold) <= LARGEST, "threshold is out of range")
+        require(abs(float(self.threshold)) <= LARGEST, "threshold is out of range")
         require_positive(state["contrast_"], "contrast_")
         require(1 / LARGEST <= state["contrast_"] <= LARGEST, "contrast_ is out of range")
         self.__dict__.update(state)

@@ -2,19 +2,21 @@
 
 import argparse
 import hashlib
+import json
 import os
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # cases run side by side; a file may ask for more threads
 
-from tests.fuzz import runner
+from tests.fuzz import Case, runner
 from tests.fuzz.subjects import SUBJECTS, opened, subject_of
 
 FINDS = Path(__file__).parent / "finds"
@@ -30,7 +32,10 @@ def main(argv=None):
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--only", choices=[subject.name for subject in SUBJECTS], help="one subject alone")
     parser.add_argument("--keep", action="store_true", help="keep a case of each find under tests/fuzz/finds")
+    parser.add_argument("--replay", metavar="FOLDER", help="judge the cases that `--keep` wrote there; JSON")
     chosen = parser.parse_args(argv)
+    if chosen.replay:
+        return replay(Path(chosen.replay))
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as folder:
         opened(folder)
@@ -77,6 +82,21 @@ def batch(seed, only, numbers):
     cases = [(one, partial(runner.case_of, one, seed, n)) for one, n in zip(subjects, numbers, strict=True)]
     outcomes = runner.run(cases)
     return [(n, one.name, outcome) for n, one, outcome in zip(numbers, subjects, outcomes, strict=True)]
+
+
+def replay(folder):
+    """The outcome of each file of a folder; its name says whose case it is: SUBJECT_ANYTHING or SUBJECT_ANYTHING_HOW."""
+    with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as seeds:
+        by_name = {subject.name: subject for subject in opened(seeds)}
+        paths = sorted(folder.iterdir())
+        parts = [(*path.name.split("_", 2), "")[:3] for path in paths]
+        cases = [
+            (by_name[name], lambda path=path, how=how: Case(path.read_bytes(), how))
+            for path, (name, _, how) in zip(paths, parts, strict=True)
+        ]
+        outcomes = runner.run(cases)
+    print(json.dumps({path.name: asdict(outcome) for path, outcome in zip(paths, outcomes, strict=True)}))
+    return int(any(outcome.what in runner.BAD for outcome in outcomes))
 
 
 def keep(name, seed, number, only):

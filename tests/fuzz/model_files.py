@@ -93,7 +93,8 @@ class Seed:
 
     def __init__(self, content):
         self.content = content
-        header, self.arrays = unpack(content, "seed")
+        header, arrays = unpack(content, "seed")
+        self.arrays = dict(sorted(arrays.items()))  # safetensors gives them in any order
         self.text = json.dumps(header)
         alike = defaultdict(list)
         for path, sign in places(header):

@@ -243,7 +243,7 @@ def test_weight_0_means_removed(estimator, cv, four_classes):
 def test_tables_count_by_weight(four_classes):
     X, y = four_classes[:2]
     weight = np.where(y == "ant", 3.0, 0.5)
-    model = LoyaltyClassifier(LogisticRegression(), cv=2).fit(X, y, sample_weight=weight)
+    model = LoyaltyClassifier(LogisticRegression(), cv=2).fit(X, y, weight, groups=np.arange(len(y)))
     assert model.loyalty_table_.count.sum() == pytest.approx(weight.sum())
     nominal = LogisticRegression().fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(model.predict(X), nominal.predict(X))

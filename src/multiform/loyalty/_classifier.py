@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 from multiform._typing import Array, Doubles
 from multiform.classifier import QMSClassifier
 from multiform.fitting import drawn_seed
-from multiform.folds import Split, drawn_folds, given_splits, group_codes, splits_of, warn_of_copies
+from multiform.folds import Split, drawn_folds, given_splits, group_codes, splits_of, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, used_samples
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
@@ -178,7 +178,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             What the estimator takes.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            0 means removed. The tables count samples by their weight.
+            0 means removed, 2 means repeated (as in `QMSClassifierCV`). The tables count samples by their weight.
         groups : array-like of shape (n,), default=None
             Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
             are of new groups. A splitter given as `cv` gets them, too.
@@ -190,8 +190,11 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         used = used_samples(sample_weight)
         codes = group_codes(groups, len(target), type(self).__name__, used)
         if self.cv == "auto" or isinstance(self.cv, Integral):
-            if codes is None and _is_matrix(samples):
-                warn_of_copies(samples, type(self).__name__)
+            if codes is None:
+                n_given = len(target)
+                samples, target, weight = unit_samples(samples, target, weight)
+                if _is_matrix(samples):
+                    warn_of_copies(samples, type(self).__name__, n_given)
             n_folds = _auto_folds(len(target)) if self.cv == "auto" else int(self.cv)
             splits = splits_of(drawn_folds(target, n_folds, np.random.default_rng(seed), codes))
         else:

@@ -85,7 +85,7 @@ def batch(seed, only, numbers):
 
 
 def replay(folder):
-    """The outcome of each file of a folder; its name says whose case it is: SUBJECT_ANYTHING or SUBJECT_ANYTHING_HOW."""
+    """Outcomes of the files of a folder; a name says whose case it is: SUBJECT_ANYTHING or SUBJECT_ANYTHING_HOW."""
     with tempfile.TemporaryDirectory(prefix="fuzz-seeds-") as seeds:
         by_name = {subject.name: subject for subject in opened(seeds)}
         paths = sorted(folder.iterdir())

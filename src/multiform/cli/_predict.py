@@ -15,6 +15,7 @@ import click
 
 from multiform.cli._files import check_output, opened, refuse_shifts, say_unfamiliar
 from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
+from multiform.cli._terminal import visible
 from multiform.columns import TableError, polars
 from multiform.files import atomic_path
 from multiform.tables import Familiarity, batches, sources
@@ -126,7 +127,7 @@ def _appender(stream: BinaryIO, found: str) -> Write:
             text = frame.write_ndjson()
         else:
             text = frame.write_csv(include_header=not begun, separator="\t" if found == "tsv" else ",")
-        stream.write(text.encode("utf-8"))
+        stream.write((visible(text) if stream.isatty() else text).encode("utf-8"))
         stream.flush()
         begun = True
 

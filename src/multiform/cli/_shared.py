@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from multiform.cli._terminal import say, visible, visible_json
 from multiform.files import plain
 from multiform.tables import FORMATS
 
@@ -73,14 +74,14 @@ class Console:
         """Something worth knowing that is not the result."""
         self._notes.append(sentence)
         if not (self.as_json or self.quiet):
-            click.echo(f"note: {sentence}", err=True)
+            say(f"note: {sentence}", err=True)
 
     def result(self, data: dict[str, Any], text: str) -> None:
         """The result: `data` for programs, `text` for people."""
         if self.as_json:
-            click.echo(json.dumps(plain(data) | {"notes": self._notes}, ensure_ascii=False))
+            click.echo(visible_json(json.dumps(plain(data) | {"notes": self._notes}, ensure_ascii=False)))
         else:
-            click.echo(text)
+            say(text)
 
     @contextmanager
     def progress(self, words: str) -> Iterator[Callable[..., None]]:
@@ -155,5 +156,5 @@ def one_line(text: str, most: int = 80) -> str:
     >>> print(one_line("two\\nlines \\x1b[31m"), one_line("x" * 100, most=5))
     two\\nlines \\x1b[31m xxxx…
     """
-    shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    shown = visible(text).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -13,11 +13,9 @@ from typing import Any, BinaryIO
 
 import click
 
+import multiform
 from multiform.cli._files import check_output, opened, refuse_shifts, say_unfamiliar
 from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
-from multiform.columns import TableError, polars
-from multiform.files import atomic_path
-from multiform.tables import Familiarity, batches, sources
 
 ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
 OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
@@ -62,21 +60,21 @@ def predict(
     """
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
-    found = sources(files, file_format)
+    found = multiform.tables.sources(files, file_format)
     if output != "-":
         check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     labels: Counter[str] = Counter()
-    known = Familiarity()
+    known = multiform.tables.Familiarity()
     rows = 0
     with console.progress("predicting") as progress, _answer_writer(output, output_format) as write:
-        for batch in batches(found):
+        for batch in multiform.tables.batches(found):
             lacking = [name for name in keep if name not in batch.frame.columns]
             if lacking:
-                raise TableError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")
+                raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")
             try:
                 answers, familiar = model.answers(batch.frame, chances=chances)
-            except TableError as error:
+            except multiform.tables.TableError as error:
                 raise batch.located(error) from error
             taken = {name: f"{name} given" for name in keep if name in answers.columns}
             write(batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers)
@@ -107,7 +105,7 @@ def _answer_writer(output: str, output_format: str | None) -> Iterator[Write]:
             raise click.UsageError("parquet cannot be written to standard output; give --output a file")
         yield _appender(sys.stdout.buffer, found)
         return
-    with atomic_path(output) as part:
+    with multiform.files.atomic_path(output) as part:
         if found == "parquet":
             with _parquet_parts(part) as write:
                 yield write
@@ -136,7 +134,7 @@ def _appender(stream: BinaryIO, found: str) -> Write:
 @contextmanager
 def _parquet_parts(target: Path) -> Iterator[Write]:
     """Parquet cannot be appended to: the pieces are files, which are joined without reading them all at once."""
-    pl = polars()
+    pl = multiform.columns.polars()
     folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
     try:
         parts: list[Path] = []

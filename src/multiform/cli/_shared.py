@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,10 @@ from typing import Any
 
 import click
 
-from multiform.files import plain
-from multiform.tables import FORMATS
+import multiform
+
+# As in `multiform.tables`, which takes a while to import; a test compares them.
+FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
 
 model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -78,7 +81,7 @@ class Console:
     def result(self, data: dict[str, Any], text: str) -> None:
         """The result: `data` for programs, `text` for people."""
         if self.as_json:
-            click.echo(json.dumps(plain(data) | {"notes": self._notes}, ensure_ascii=False))
+            click.echo(json.dumps(multiform.files.plain(data) | {"notes": self._notes}, ensure_ascii=False))
         else:
             click.echo(text)
 
@@ -111,6 +114,7 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
     def made(function: Callable[..., None]) -> click.Command:
         @wraps(function)
         def with_console(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
+            _hear_interrupts()
             function(*args, console=Console(as_json, quiet), **options)
 
         epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
@@ -121,6 +125,13 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
         return found
 
     return made
+
+
+def _hear_interrupts() -> None:
+    """Polars, once imported, has a read that waits begin again after a Ctrl-C, and Python never hears of it."""
+    multiform.columns.polars()
+    if sys.platform != "win32":
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:

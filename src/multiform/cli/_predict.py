@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -107,7 +105,7 @@ def _answer_writer(output: str, output_format: str | None) -> Iterator[Write]:
         return
     with multiform.files.atomic_path(output) as part:
         if found == "parquet":
-            with _parquet_parts(part) as write:
+            with _parquet_parts(part, output) as write:
                 yield write
             return
         with open(part, "wb") as stream:
@@ -132,18 +130,15 @@ def _appender(stream: BinaryIO, found: str) -> Write:
 
 
 @contextmanager
-def _parquet_parts(target: Path) -> Iterator[Write]:
+def _parquet_parts(part: Path, output: str) -> Iterator[Write]:
     """Parquet cannot be appended to: the pieces are files, which are joined without reading them all at once."""
-    pl = multiform.columns.polars()
-    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
-    try:
-        parts: list[Path] = []
+    with multiform.files.folder_beside(output) as folder:
+        pieces: list[Path] = []
 
         def write(frame: Any) -> None:
-            parts.append(folder / f"{len(parts):09d}.parquet")
-            frame.write_parquet(parts[-1])
+            pieces.append(folder / f"{len(pieces):09d}.parquet")
+            frame.write_parquet(pieces[-1])
 
         yield write
-        pl.scan_parquet(parts, glob=False).sink_parquet(target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with open(part, "wb") as stream:
+            multiform.columns.polars().scan_parquet(pieces, glob=False).sink_parquet(stream)

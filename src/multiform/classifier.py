@@ -24,7 +24,7 @@ from multiform.fitting import (
     unseen_scores,
     validation_split,
 )
-from multiform.folds import group_codes
+from multiform.folds import group_codes, unit_samples
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
 from multiform.separators import Scaling, Separators, noise_energy
@@ -258,6 +258,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             )
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
         groups = group_codes(groups, len(target), type(self).__name__, used_samples(sample_weight))
+        if groups is None and (self.calibrate or self.early_stopping):
+            X, target, weight = unit_samples(X, target, weight)
         seed = drawn_seed(self.random_state)
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
         held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val, groups)

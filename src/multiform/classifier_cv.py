@@ -16,7 +16,7 @@ from multiform.columns import Encodings
 from multiform.defaults import components_for, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
-from multiform.folds import Split, drawn_folds, given_splits, group_codes, warn_of_copies
+from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import fit_temperature, log_scores, probabilities
 from multiform.separators import Scaling, Separators
@@ -165,7 +165,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n, p)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            0 means removed.
+            0 means removed, 2 means repeated. Where all are whole numbers, or whole multiples of the least one, the
+            units of a sample may be on both sides of a fold, unless `groups` or `cv` say otherwise.
         groups : array-like of shape (n,), default=None
             Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
             are of new groups. A splitter given as `cv` gets them, too.
@@ -179,7 +180,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random = np.random.default_rng(drawn_seed(self.random_state))
         if isinstance(self.cv, Integral):
             if groups is None:
-                warn_of_copies(X, type(self).__name__)
+                n_given = len(target)
+                X, target, weight = unit_samples(X, target, weight)
+                warn_of_copies(X, type(self).__name__, n_given)
             folds = drawn_folds(target, int(self.cv), random, groups)
         else:
             folds = self._given_folds(given_splits(self.cv, *given, used), len(target))

@@ -24,6 +24,7 @@ from typing import Any
 import click
 
 from multiform._version import __version__
+from multiform.cli._terminal import say
 
 # Command -> its module, which is imported when it runs, so that `--help` comes at once, and its one-line help.
 COMMANDS = {
@@ -106,7 +107,7 @@ def run(argv: Sequence[str]) -> int:
         where = error.ctx.command_path if error.ctx is not None else "multiform"
         return _failed(argv, f"{error.format_message().rstrip('.')}; see {where} --help.", 2)
     except RequirementNotMet as error:
-        click.echo(f"multiform: {error}", err=True)  # the result has been told, to programs too
+        say(f"multiform: {error}", err=True)  # the result has been told, to programs too
         return 3
     except (KeyboardInterrupt, click.Abort):
         if sys.stderr.isatty():
@@ -139,7 +140,7 @@ def _is_panic(error: BaseException) -> bool:
 def _failed(argv: Sequence[str], sentence: str, code: int) -> int:
     if "--json" in argv:
         click.echo(json.dumps({"error": sentence, "exit_code": code}))
-    click.echo(f"multiform: {sentence}", err=True)
+    say(f"multiform: {sentence}", err=True)
     return code
 
 
@@ -172,7 +173,7 @@ def _termination_unwinds() -> Iterator[None]:
 @contextmanager
 def _warnings_in_one_line(quiet: bool) -> Iterator[None]:
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+        say(f"warning: {' '.join(str(message).split())}", err=True)
 
     with warnings.catch_warnings():
         if quiet:

@@ -16,6 +16,7 @@ import click
 import multiform
 from multiform.cli._files import opened_plan
 from multiform.cli._shared import Console, command, text_table
+from multiform.cli._terminal import say, visible
 
 COMMANDS = {
     "help": "say this",
@@ -73,11 +74,11 @@ def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None
             console.note(note)
     else:
         if not (console.quiet or session.finished):
-            click.echo(SHORT_HELP, err=True)
+            say(SHORT_HELP, err=True)
         while not session.finished and bedside.ask():
             _keep(session, session_path)
         if not session.finished:
-            click.echo(_farewell(session, plan_path, session_path), err=True)
+            say(_farewell(session, plan_path, session_path), err=True)
     data = _state(planner, session)
     console.result(data, _case_text(data, session.notes))
 
@@ -124,8 +125,8 @@ class _Bedside:
         session, following = self.session, self.session.next_evidence
         assert following is not None
         so_far = f"{session.diagnosis}, chance {session.chance:.0%}, {session.loyalty}; spent {session.spent:.2f}"
-        click.echo(f"\n{so_far}", err=True)
-        click.echo(f"next: {following.name} for {following.cost:.2f}, as {following.why}", err=True)
+        say(f"\n{so_far}", err=True)
+        say(f"next: {following.name} for {following.cost:.2f}, as {following.why}", err=True)
         values: dict[str, Any] = {}
         refused = ""  # the last line, if it was refused: typed again, it is meant
         while len(values) < len(following.features):
@@ -138,11 +139,11 @@ class _Bedside:
                 if word == "quit":
                     return False
                 if word == "help":
-                    click.echo(HELP, err=True)
+                    say(HELP, err=True)
                 elif word == "undo" and values:
                     values.popitem()
                 elif word == "undo" and not (session.observed or session.unavailable_tests):
-                    click.echo("there is nothing to take back.", err=True)
+                    say("there is nothing to take back.", err=True)
                 elif word in ("undo", "na"):
                     session.undo() if word == "undo" else session.not_available(following.name)
                     return True
@@ -154,9 +155,9 @@ class _Bedside:
                     values |= self._checked({feature: "" if word == "skip" else line}, insist)
             except multiform.diagnosis.UnfamiliarValue as error:
                 refused = line
-                click.echo(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
+                say(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
             except ValueError as error:
-                click.echo(str(error), err=True)
+                say(str(error), err=True)
         session.observe(following.name, values, insist=True)
         return True
 
@@ -229,7 +230,7 @@ class _Bedside:
 
 def _answer(question: str) -> str:
     try:
-        return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+        return str(click.prompt(visible(question), default="", show_default=False, err=True)).strip()
     except click.Abort as abort:
         if isinstance(abort.__context__, EOFError):
             raise ValueError(

@@ -10,7 +10,9 @@ import click
 
 import multiform
 from multiform.cli._files import check_output, opened
-from multiform.cli._shared import Console, columns_table, command, model_file, text_table
+from multiform.cli._shared import Console, columns_table, command, model_file, one_line, text_table
+
+MOST_LETTERS = 2000  # of a note or a figure of the training
 
 
 @command("multiform info model.mfm", "multiform info model.mfm --json", "multiform info")
@@ -76,18 +78,18 @@ def _installation() -> dict[str, Any]:
 
 
 def _text(path: str, data: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
+    versions = ", ".join(f"{_told(name)} {_told(version)}" for name, version in data["versions"].items())
     lines = [
         f"{path}: {data['kind']}, format {data['format']}, {data['bytes']:,} bytes, {data['numbers']:,} numbers",
-        f"written {data['written']} by {versions}",
+        f"written {_told(data['written'])} by {versions}",
     ]
     if data["classes"]:
-        lines.append(f"classes: {', '.join(map(str, data['classes'][:30]))}")
+        lines.append(f"classes: {', '.join(_told(one) for one in data['classes'][:30])}")
     columns = data["columns"] or []
     if columns and isinstance(columns[0], dict):
         lines += ["", columns_table(columns), ""]
     elif columns:
-        lines.append(f"columns: {', '.join(map(str, columns[:30]))}")
+        lines.append(f"columns: {', '.join(_told(one) for one in columns[:30])}")
     lines += _flat("training", data["training"])
     lines += _flat("notes", data["notes"])
     return "\n".join(lines)
@@ -98,4 +100,9 @@ def _flat(name: str, value: Any) -> list[str]:
         return [line for key, entry in value.items() for line in _flat(f"{name} {key}", entry)]
     if isinstance(value, float):
         value = f"{value:.6g}"
-    return [f"{name}: {value}"]
+    return [f"{_told(name)}: {_told(value, MOST_LETTERS)}"]
+
+
+def _told(value: Any, most: int = 80) -> str:
+    """A word of a file, which may be anybody's."""
+    return one_line(str(value), most)

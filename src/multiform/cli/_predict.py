@@ -15,6 +15,7 @@ import click
 import multiform
 from multiform.cli._files import check_output, opened, refuse_shifts, say_unfamiliar
 from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
+from multiform.cli._terminal import visible
 
 ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
 OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
@@ -99,8 +100,8 @@ def predict(
     say_unfamiliar(console, model, known)
     if n_formulas:
         console.note(
-            f"{n_formulas} cell{'s begin' if n_formulas != 1 else ' begins'} with =, +, -, @, a tab or a carriage return, "
-            "which a spreadsheet program may run as a formula; --excel-safe writes ' before."
+            f"{n_formulas} cell{'s begin' if n_formulas != 1 else ' begins'} with =, +, -, @, a tab or a carriage return,"
+            " which a spreadsheet program may run as a formula; --excel-safe writes ' before."
         )
     if output == "-":
         return
@@ -173,7 +174,7 @@ def _appender(stream: BinaryIO, written_as: str, excel_safe: bool) -> Write:
         else:
             mark = "\t" if written_as == "tsv" else ","
             text = frame.write_csv(include_header=not begun, separator=mark, quote_style=quoted)
-        stream.write(text.encode("utf-8"))
+        stream.write((visible(text) if stream.isatty() else text).encode("utf-8"))
         stream.flush()
         begun = True
 

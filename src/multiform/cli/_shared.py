@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 import multiform
+from multiform.cli._terminal import say, visible, visible_json
 
 # As in `multiform.tables`, which takes a while to import; a test compares them.
 FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
@@ -76,14 +77,15 @@ class Console:
         """Something worth knowing that is not the result."""
         self._notes.append(sentence)
         if not (self.as_json or self.quiet):
-            click.echo(f"note: {sentence}", err=True)
+            say(f"note: {sentence}", err=True)
 
     def result(self, data: dict[str, Any], text: str) -> None:
         """The result: `data` for programs, `text` for people."""
         if self.as_json:
-            click.echo(json.dumps(multiform.files.plain(data) | {"notes": self._notes}, ensure_ascii=False))
+            told = multiform.files.plain(data) | {"notes": self._notes}
+            click.echo(visible_json(json.dumps(told, ensure_ascii=False)))
         else:
-            click.echo(text)
+            say(text)
 
     @contextmanager
     def progress(self, words: str) -> Iterator[Callable[..., None]]:
@@ -166,5 +168,5 @@ def one_line(text: str, most: int = 80) -> str:
     >>> print(one_line("two\\nlines \\x1b[31m"), one_line("x" * 100, most=5))
     two\\nlines \\x1b[31m xxxx…
     """
-    shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    shown = visible(text).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -18,12 +18,13 @@ from multiform.columns._cells import (
     with_numbers,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
-from multiform.columns._encodings import Encoding, Encodings
+from multiform.columns._encodings import FARTHEST, Encoding, Encodings
 from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text, column_from
 from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
     "COUNTS",
+    "FARTHEST",
     "MOST_CATEGORIES",
     "MOST_CODED",
     "MOST_WORDS",

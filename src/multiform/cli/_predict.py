@@ -100,8 +100,8 @@ def predict(
     say_unfamiliar(console, model, known)
     if n_formulas:
         console.note(
-            f"{n_formulas} cell{'s begin' if n_formulas != 1 else ' begins'} with =, +, -, @, a tab or a carriage return,"
-            " which a spreadsheet program may run as a formula; --excel-safe writes ' before."
+            f"{n_formulas} cell{'s begin' if n_formulas != 1 else ' begins'} with =, +, -, @, a tab or a carriage "
+            "return, which a spreadsheet program may run as a formula; --excel-safe writes ' before."
         )
     if output == "-":
         return

@@ -157,9 +157,10 @@ def _format_of(path: str) -> str:
 def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
     """The rows of all sources in order, some at a time; every source must have the columns of the first."""
     columns: list[str] | None = None
-    first = ""
+    first, n_rows = "", 0
     for source in found:
         for batch in _batches_of(source, rows):
+            n_rows += len(batch.frame)
             if columns is None:
                 columns, first = batch.frame.columns, source.name
             elif batch.frame.columns != columns:
@@ -169,7 +170,10 @@ def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
                 if new := sorted(found_here - set(columns), key=batch.frame.columns.index):
                     raise TableError(f"{source.name} has a column {new[0]!r}, which {first} has not.")
                 batch = replace(batch, frame=batch.frame.select(columns))
-            yield batch
+            if len(batch.frame):
+                yield batch
+    if not n_rows:
+        raise TableError(f"{first} has no rows." if first else "There is no file to read.")
 
 
 def read(found: Sequence[Source], progress: Callable[[float | None], None] = lambda share: None) -> Any:

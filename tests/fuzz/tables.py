@@ -36,7 +36,8 @@ WORDS = (
     "", " ", "NA", "?", "null", "None", "#N/A", "a", "mild", "none", "severe", "Rome", "Oslo", "other", "missing",
     "tired well cough", "=cmd|' /C calc'!A0", "@x", "-x", "\x1b[2J\x07", "\u202eevil", "\ufeff", "\u00a0", "\u2028",
     "é", "e\u0301", "ﬁ", "İ", "ß", "🙂", "\U0010ffff", "\ufffe", "\x7f", "\x01", "\x0b", "\x1c", "x" * 300,
-    "y" * 20_000, "' OR 1=1", "<script>alert(1)</script>", "{}", "%s%n", "..\\..", "c0", "label", "chance", "unfamiliar",
+    "y" * 20_000,
+    "' OR 1=1", "<script>alert(1)</script>", "{}", "%s%n", "..\\..", "c0", "label", "chance", "unfamiliar",
     "x missing",
 )  # fmt: skip
 MARKS = (

@@ -131,7 +131,8 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
 
 def _hear_interrupts() -> None:
     """Polars, once imported, has a read that waits begin again after a Ctrl-C, and Python never hears of it."""
-    multiform.columns.polars()
+    import polars  # noqa: F401
+
     if sys.platform != "win32":
         signal.siginterrupt(signal.SIGINT, True)
 

@@ -164,12 +164,12 @@ template <typename Solver, typename Advance>
 void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double seconds, Advance&& advance) {
     nb::gil_scoped_release release;
     const double deadline = seconds_now() + seconds;
-    const auto n_members = static_cast<int64_t>(members.size());
-    const int64_t side_by_side = n_threads > 1 ? n_members - n_members % n_threads : 0;
     Team team(n_threads);
+    const auto n_members = static_cast<int64_t>(members.size());
+    const int64_t side_by_side = team.size() > 1 ? n_members - n_members % team.size() : 0;
     team.each(side_by_side, [&](int64_t index, int) {
         Team alone(1);
-        if (seconds_now() < deadline || index < n_threads) advance(*members[index]->solver, alone, deadline);
+        if (seconds_now() < deadline || index < team.size()) advance(*members[index]->solver, alone, deadline);
     });
     for (int64_t index = side_by_side; index < n_members; ++index)
         if (seconds_now() < deadline || index == 0) advance(*members[index]->solver, team, deadline);
@@ -225,7 +225,7 @@ void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, 
     const auto p = static_cast<size_t>(rows.n_columns);
     const int64_t n_tiles = (rows.n_rows + kTileRows - 1) / kTileRows;
     nb::gil_scoped_release release;
-    Team team(n_threads);
+    Team team(static_cast<int>(std::clamp<int64_t>(n_tiles, 1, n_threads)));
     std::vector<double> sums(static_cast<size_t>(n_tiles) * p, 0.0);
     std::vector<float> lows(sums.size(), std::numeric_limits<float>::infinity());
     std::vector<float> highs(sums.size(), -std::numeric_limits<float>::infinity());
@@ -254,6 +254,21 @@ void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, 
     }
 }
 
+// std::bad_alloc, and a length that no vector can have.
+void say_out_of_memory(const std::exception_ptr& error, void*) {
+    constexpr const char* kSentence =
+        "There is not enough memory for this fit or prediction: multiform's core could not get what it needs. Free "
+        "some, "
+        "or use fewer rows, fewer columns, a smaller n_components or a smaller n_jobs.";
+    try {
+        std::rethrow_exception(error);
+    } catch (const std::bad_alloc&) {
+        PyErr_SetString(PyExc_MemoryError, kSentence);
+    } catch (const std::length_error&) {
+        PyErr_SetString(PyExc_MemoryError, kSentence);
+    }
+}
+
 void gather_rows(const RowsView& view, Array<const int32_t, 1> samples, Array<float, 2> out) {
     if (out.shape(0) != samples.size() || static_cast<int64_t>(out.shape(1)) != view.rows.n_columns + 1)
         throw nb::value_error("gather_rows: out must have the shape (samples, columns + 1)");
@@ -268,6 +283,8 @@ void gather_rows(const RowsView& view, Array<const int32_t, 1> samples, Array<fl
 
 NB_MODULE(_core, module) {
     module.doc() = "The compiled core: row access, the ratio loss, Adam and the coordinate perturbation method.";
+
+    nb::register_exception_translator(say_out_of_memory);
 
     module.def("available_kernels", [] {
         std::vector<std::string> names;

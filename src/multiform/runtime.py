@@ -122,16 +122,18 @@ def sgemm() -> Any:
 
 
 @functools.cache
-def _blas_libraries() -> list[Any]:
-    """threadpoolctl's handles of every BLAS that is loaded."""
+def _threadpools() -> tuple[Any, list[Any]]:
+    """threadpoolctl's handles of every BLAS that is loaded: with threads for each caller, and with threads for all."""
     from threadpoolctl import ThreadpoolController
 
     sgemm()  # its library must be loaded to be found
-    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+    blas = ThreadpoolController().select(user_api="blas")
+    own = blas.select(threading_layer="openmp")
+    return own, [library for library in blas.lib_controllers if library not in own.lib_controllers]
 
 
 class _SharedLimit:
-    """BLAS on one thread as long as anybody works under this limit: its threads are counted by process, not by call.
+    """One thread for a BLAS whose threads belong to the process, as long as anybody works under this limit.
 
     The first who comes notes how many threads each library has, and whoever leaves last gives them back. A limit for
     each call would not do: of two that overlap, the second would note the one thread of the first, and leave it so.
@@ -147,44 +149,51 @@ class _SharedLimit:
             )
 
     def enter(self, user: object) -> None:
-        libraries = _blas_libraries()
+        libraries = _threadpools()[1]
         with self._lock:
             self._users[user] = threading.get_ident()
             if not self._before:
                 self._before = [library.num_threads for library in libraries]
-                for library in libraries:
-                    library.set_num_threads(1)
+                self._set([1] * len(libraries))
 
     def leave(self, user: object) -> None:
         """May be said twice, as after a signal in the middle of it."""
         with self._lock:
             self._users.pop(user, None)
             if not self._users and self._before:
-                for library, n_threads in zip(_blas_libraries(), self._before, strict=True):
-                    library.set_num_threads(n_threads)
+                self._set(self._before)
                 self._before = []
 
+    def _set(self, numbers: list[int]) -> None:
+        for library, n_threads in zip(_threadpools()[1], numbers, strict=True):
+            # From threadpoolctl 3.7 on only the thread that was the first to set a number is heard.
+            heard = getattr(library, "clear_controlling_thread", lambda force: None)
+            heard(force=True)
+            library.set_num_threads(n_threads)
+            heard(force=True)
+
     def _in_child(self) -> None:
-        """Of a fork's threads only the one that forked goes on."""
+        """Of the threads of a process that forks only the one that forked goes on."""
         self._lock.release()
         for user, thread in list(self._users.items()):
             if thread != threading.get_ident():
                 self.leave(user)
 
 
-_one_thread = _SharedLimit()  # BLAS counts its threads by process, and so must we
+_shared_limit = _SharedLimit()  # of the process, as the threads are
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
     """BLAS runs on one thread within, whoever else is within at the same time."""
     user = object()
-    try:
-        _one_thread.enter(user)
-        yield
-    finally:
+    with _threadpools()[0].limit(limits=1):
         try:
-            _one_thread.leave(user)
-        except BaseException:  # Ctrl-C just here: the next calls must have their threads all the same
-            _one_thread.leave(user)
-            raise
+            _shared_limit.enter(user)
+            yield
+        finally:
+            try:
+                _shared_limit.leave(user)
+            except BaseException:  # Ctrl-C just here: the threads must come back all the same
+                _shared_limit.leave(user)
+                raise

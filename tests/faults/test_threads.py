@@ -6,9 +6,10 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import OpenBLASController, threadpool_info, threadpool_limits
 
-from multiform import runtime
+from multiform import QMSClassifier, runtime
+from multiform.engines import cpu
 from multiform.images import ImagePatches
 from multiform.runtime import effective_threads, in_threads, jobs_for, single_threaded_blas
 from tests.faults.children import child, linux
@@ -112,73 +113,84 @@ def blas_threads():
     return sorted({library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"})
 
 
+@pytest.fixture
+def two_threads():
+    """BLAS has two threads, whatever the machine has; and nobody but multiform sets a limit."""
+    limits = threadpool_limits(2, user_api="blas")
+    if hasattr(OpenBLASController, "clear_controlling_thread"):
+        OpenBLASController.clear_controlling_thread(force=True)
+    yield
+    limits.restore_original_limits()
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_blas_has_its_threads_back_after_calls_that_overlap():
     """The one that began first ends first."""
-    with threadpool_limits(2, user_api="blas"):
-        first, second = ExitStack(), ExitStack()
-        first.enter_context(single_threaded_blas())
-        second.enter_context(single_threaded_blas())
-        first.close()
-        assert blas_threads() == [1]
-        second.close()
-        assert blas_threads() == [2]
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(single_threaded_blas())
+    second.enter_context(single_threaded_blas())
+    first.close()
+    assert blas_threads() == [1]
+    second.close()
+    assert blas_threads() == [2]
 
 
-def test_blas_has_its_threads_back_after_fits_at_the_same_time(blobs, monkeypatch):
-    """Two fits in threads, made to overlap: the second begins within the first, and ends after it."""
-    from multiform import QMSClassifier
-    from multiform.engines import cpu
-
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("first_ends_first", [True, False])
+def test_blas_has_its_threads_back_after_fits_at_the_same_time(blobs, monkeypatch, first_ends_first):
+    """Two fits in threads, made to overlap: the second begins within the first; either may be the last to end."""
     X, y = blobs
-    first_is_in, second_is_in, first_is_over = threading.Event(), threading.Event(), threading.Event()
     original = cpu._CpuState.advance
+    inside = {name: threading.Event() for name in ("first", "second")}
+    over = {name: threading.Event() for name in ("first", "second")}
+    seen = []
 
     def advance(state, until, seconds):
-        second = threading.current_thread().name == "second"
-        if second:
-            first_is_in.wait(60)
+        name = threading.current_thread().name
+        if name == "second":
+            inside["first"].wait(60)
         with single_threaded_blas():
-            (second_is_in if second else first_is_in).set()
-            (first_is_over if second else second_is_in).wait(60)
+            inside[name].set()
+            inside["second"].wait(60)
+            seen.append(blas_threads())
+            if (name == "second") == first_ends_first:
+                over["first" if first_ends_first else "second"].wait(60)
             original(state, until, seconds)
 
     monkeypatch.setattr(cpu._CpuState, "advance", advance)
 
     def fit():
         QMSClassifier(3, max_iter=1, noise=0.1, n_jobs=1, random_state=0).fit(X, y)
-        first_is_over.set()
+        over[threading.current_thread().name].set()
+        over["first"].wait(60)  # whoever is over first lives on, as the threads of a pool do
+        over["second"].wait(60)
 
-    with threadpool_limits(2, user_api="blas"):
-        threads = [threading.Thread(target=fit, name=name) for name in ("first", "second")]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert blas_threads() == [2]
+    threads = [threading.Thread(target=fit, name=name) for name in ("first", "second")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert seen
+    assert all(numbers == [1] for numbers in seen)
+    assert blas_threads() == [2]
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_a_signal_while_blas_gets_its_threads_back(monkeypatch):
     """Ctrl-C in the middle of it: they come back all the same."""
-    library = runtime._blas_libraries()[0]
-    original, calls = type(library).set_num_threads, []
+    kind = type(runtime._threadpools()[1][0])
+    original, calls = kind.set_num_threads, []
 
     def interrupted(self, n_threads):
         calls.append(n_threads)
-        if calls == [1, 2]:
+        if calls.count(2) == 1:
             raise KeyboardInterrupt("just here")
         original(self, n_threads)
 
-    def work():
-        with single_threaded_blas():
-            pass
-
-    with threadpool_limits(2, user_api="blas"):
-        monkeypatch.setattr(runtime, "_blas_libraries", lambda: [library])
-        monkeypatch.setattr(type(library), "set_num_threads", interrupted)
-        with pytest.raises(KeyboardInterrupt, match="just here"):
-            work()
-        monkeypatch.undo()
-        assert blas_threads() == [2]
+    monkeypatch.setattr(kind, "set_num_threads", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="just here"), single_threaded_blas():
+        pass
+    assert blas_threads() == [2]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

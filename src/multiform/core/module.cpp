@@ -163,7 +163,7 @@ using HeldCpm = Held<CpmMember>;
 
 // A batch as Python lists it. Not by an argument of that type: nanobind's conversion may not fail for lack of memory.
 template <typename Solver>
-std::vector<Solver*> listed(nb::list members) {
+std::vector<Solver*> listed(const nb::list& members) {
     std::vector<Solver*> batch;
     batch.reserve(members.size());
     for (nb::handle member : members) batch.push_back(nb::cast<Held<Solver>&>(member).solver.get());
@@ -347,7 +347,7 @@ NB_MODULE(_core, module) {
         nb::arg("beta2"), nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"), nb::arg("steps"));
     module.def(
         "train_adam",
-        [](nb::list members, int n_threads, int64_t until, double seconds) {
+        [](nb::typed<nb::list, HeldAdam> members, int n_threads, int64_t until, double seconds) {
             run_batch(
                 listed<AdamMember>(members), n_threads, seconds,
                 [until](AdamMember& member, Team& team, double deadline) { member.train(team, until, deadline); });
@@ -384,7 +384,7 @@ NB_MODULE(_core, module) {
         nb::arg("largest"), nb::arg("largest_offset"));
     module.def(
         "sweep_cpm",
-        [](nb::list members, int n_threads, int64_t until, double seconds) {
+        [](nb::typed<nb::list, HeldCpm> members, int n_threads, int64_t until, double seconds) {
             const std::vector<CpmMember*> batch = listed<CpmMember>(members);
             CpmMember::share(batch);
             run_batch(batch, n_threads, seconds, [until](CpmMember& member, Team& team, double deadline) {

@@ -6,6 +6,8 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(
     $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
 OLDEST_PYTHON ?= python3.11
 JOBS ?= 2
+CASES ?= 2000
+SEED ?= 0
 CUDA ?= cuda12x
 WHEEL_PYTHONS ?= $(foreach name,python3.11 python3.12,$(shell $(name) -c '' 2>/dev/null && echo $(name)))
 
@@ -16,7 +18,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so'
 CORE := $(wildcard src/multiform/core/* src/multiform/engines/cuda/*.cu*) tests/gpu/emulator.hpp
 PYTEST := python -m pytest -q -n $(JOBS)
 
-.PHONY: help demo docs test test-all test-oldest test-gpu test-aarch64 wheel lint format stubs sanitize clean
+.PHONY: help demo docs test test-all test-oldest fuzz test-gpu test-aarch64 wheel lint format stubs sanitize clean
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
 
@@ -34,6 +36,9 @@ test-all: .venv/installed  ## the slow tests too: statistics, every kernel with 
 
 test-oldest: .venv-oldest/installed  ## the fast tests with the oldest supported NumPy and scikit-learn
 	$(OLDEST)/$(PYTEST) --pyargs multiform tests
+
+fuzz: .venv/installed  ## hostile files and sessions in children with limits (CASES=2000 SEED=0 JOBS=2)
+	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS)
 
 test-gpu: .venv/installed  ## the engine on an NVIDIA GPU: every check, the estimators (CUDA=cuda13x for CUDA 13)
 	$(BIN)/python -m pip install -q "cupy-$(CUDA)"
@@ -79,7 +84,7 @@ stubs: .venv/installed .venv/tools .venv/lint  ## write src/multiform/_core.pyi 
 # The sanitized core stands beside a copy of the Python files, and the tests of the solvers run on that copy.
 sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour sanitizers over the core
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release \
-	    -DMULTIFORM_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	    -DMULTIFORM_SANITIZE=address,undefined -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(SANITIZED)
 	rm -rf $(SANITIZED)/package && mkdir -p $(SANITIZED)/package
 	cp -r src/multiform $(SANITIZED)/package/ && rm -f $(SANITIZED)/package/multiform/*.so

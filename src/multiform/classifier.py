@@ -38,7 +38,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
-    require_positive,
+    require_temperature,
     require_whole,
 )
 from multiform.training import Member, Trained, Trainer
@@ -556,8 +556,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         offsets = require_array(state["offsets_"], (m, q), "f", "offsets_")
         scaling = Scaling.from_plain(state["scaling"], p)
         require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
-        require(np.isfinite(components).all() and np.isfinite(offsets).all(), "a separator is not finite")
-        require_positive(state["temperature_"], "temperature_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            Separators.of_components(components, offsets, scaling).checked()
+        require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         for part in ("n_components_", "n_trained"):
             require_whole(state[part], 1, part)

@@ -375,7 +375,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require((alterations.beta, alterations.gamma) == (state["beta"], state["gamma"]), "beta or gamma is wrong")
         require(state["levels_"] == alterations.levels, "levels_ is wrong")
         require(isinstance(altered, list) and len(altered) == len(alterations), "a model is missing")
-        require(np.array_equal(state["class_factors_"], alterations.factors), "class_factors_ is wrong")
+        factors = require_array(state["class_factors_"], (len(alterations), m), "f", "class_factors_")
+        require(np.array_equal(factors, alterations.factors), "class_factors_ is wrong")
         for member in (nominal, *altered):
             require(is_classifier(member) and np.isin(member.classes_, classes).all(), "a member has other classes")
             width = getattr(member, "n_features_in_", None)
@@ -386,12 +387,14 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             require_names(state[name], name, ["count", "correct"])
             for column, counted in state[name].items():
                 require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
+                require(((counted >= 0) & (counted < np.inf)).all(), f"{column} of {name} is wrong")
             tables[name] = LoyaltyTable(alterations.levels, **state[name])
         chances = Chances(n_levels, m)
         chances._set_state({"temperature": getattr(nominal, "temperature_", 1.0)} | state["score"])  # 0.1.0 had none
+        committee = Committee(classes, alterations, nominal, altered).checked()
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
         self.__dict__.update(kept | tables)
-        self._committee, self._chances = Committee(classes, alterations, nominal, altered), chances
+        self._committee, self._chances = committee, chances
 
 
 def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:

@@ -226,10 +226,13 @@ class Encoding:
                 code, raw = _learnt(name, columns[name])
                 codes.append(code)
                 owner.append(test)
-                deviation = raw.std(axis=0)
+                # over a power of two, which rounds nothing: a test in mol per litre varies, too, and nothing overflows
+                exponent = np.frexp(np.abs(raw).max(axis=0))[1]
+                shares = np.ldexp(raw, -exponent)
+                deviation = np.ldexp(shares.std(axis=0), exponent)
                 stretch = np.where(np.arange(code.width) < isinstance(code, Number), 1.0, 1 / INDICATOR_SCALE)
-                center.append(raw.mean(axis=0))
-                scale.append(np.where(deviation > 1e-12, deviation * stretch, np.inf))
+                center.append(np.ldexp(shares.mean(axis=0), exponent))
+                scale.append(np.where(shares.std(axis=0) > 1e-12, deviation * stretch, np.inf))
         return cls(codes, owner, np.concatenate(center), np.concatenate(scale))
 
     @property

@@ -6,8 +6,9 @@ from pathlib import Path
 from tests.fuzz import runner
 from tests.fuzz.model_files import ModelFiles
 from tests.fuzz.sessions import Sessions
+from tests.fuzz.tables import Tables
 
-SUBJECTS = (ModelFiles(), Sessions())
+SUBJECTS = (ModelFiles(), Sessions(), Tables())
 TURNS = [subject for subject in SUBJECTS for _ in range(subject.weight)]
 
 

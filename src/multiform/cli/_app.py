@@ -22,7 +22,6 @@ from difflib import get_close_matches
 from typing import Any
 
 import click
-from polars.exceptions import PanicException
 
 from multiform._version import __version__
 from multiform.cli._terminal import say
@@ -124,12 +123,18 @@ def run(argv: Sequence[str]) -> int:
         if os.environ.get(DEBUG):
             raise
         return _failed(argv, _sentence(error), 1)
-    except (Exception, PanicException) as error:
-        if os.environ.get(DEBUG):
+    except BaseException as error:
+        if os.environ.get(DEBUG) or not (isinstance(error, Exception) or _is_panic(error)):
             raise
         what = f"{type(error).__name__}: {_sentence(error).rstrip('.')}"
         return _failed(argv, f"this should not happen, {what}; {DEBUG}=1 shows where, please report it.", 1)
     return 0
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether polars has lost its head; its own exception for that is none of Python's ordinary ones."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(error, polars.exceptions.PanicException)
 
 
 def _failed(argv: Sequence[str], sentence: str, code: int) -> int:

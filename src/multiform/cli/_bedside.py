@@ -13,11 +13,10 @@ from typing import Any
 
 import click
 
+import multiform
 from multiform.cli._files import opened_plan
 from multiform.cli._shared import Console, command, text_table
 from multiform.cli._terminal import say, visible
-from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, UnfamiliarValue
-from multiform.files import atomic_path
 
 COMMANDS = {
     "help": "say this",
@@ -67,7 +66,7 @@ def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None
     for name, value in _given(evidence).items():
         try:
             bedside.volunteer(name, value)
-        except UnfamiliarValue as error:
+        except multiform.diagnosis.UnfamiliarValue as error:
             raise ValueError(f"{error.sentence}. If it is so, put a ! after it: {NOT_USED}") from error
     _keep(session, session_path)
     if console.as_json:
@@ -97,25 +96,25 @@ def _given(evidence: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _begun(planner: DiagnosisPlanner, path: str | None) -> DiagnosisSession:
+def _begun(planner: multiform.DiagnosisPlanner, path: str | None) -> multiform.diagnosis.DiagnosisSession:
     if path is None or not Path(path).exists():
         return planner.start()
     try:
-        return DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
+        return multiform.diagnosis.DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} holds no case of this plan: {error}") from error
 
 
-def _keep(session: DiagnosisSession, path: str | None) -> None:
+def _keep(session: multiform.diagnosis.DiagnosisSession, path: str | None) -> None:
     if path is not None:
-        with atomic_path(path) as part:
+        with multiform.files.atomic_path(path) as part:
             part.write_text(session.to_json(), encoding="utf-8")
 
 
 class _Bedside:
     """What is typed of a case, and what comes of it."""
 
-    def __init__(self, planner: DiagnosisPlanner, session: DiagnosisSession) -> None:
+    def __init__(self, planner: multiform.DiagnosisPlanner, session: multiform.diagnosis.DiagnosisSession) -> None:
         self.planner, self.session = planner, session
         tests = enumerate(planner.tariff_.tests)
         self.features = {test: planner.encoding_.features(number) for number, test in tests}
@@ -154,7 +153,7 @@ class _Bedside:
                         return True
                 else:
                     values |= self._checked({feature: "" if word == "skip" else line}, insist)
-            except UnfamiliarValue as error:
+            except multiform.diagnosis.UnfamiliarValue as error:
                 refused = line
                 say(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
             except ValueError as error:
@@ -190,7 +189,7 @@ class _Bedside:
             values[feature] = self._value(text.strip(), feature)
         strange = self.session.unfamiliar(values)
         if strange and not insist:
-            raise UnfamiliarValue("; ".join(one.sentence for one in strange))
+            raise multiform.diagnosis.UnfamiliarValue("; ".join(one.sentence for one in strange))
         return values
 
     def _value(self, text: str, feature: str) -> Any:
@@ -241,7 +240,7 @@ def _answer(question: str) -> str:
         raise
 
 
-def _farewell(session: DiagnosisSession, plan_path: str, path: str | None) -> str:
+def _farewell(session: multiform.diagnosis.DiagnosisSession, plan_path: str, path: str | None) -> str:
     """What becomes of a case that was left."""
     if path is not None:
         return f"The case is kept in {path}; the same command goes on with it."

@@ -7,14 +7,10 @@ import platform
 from typing import Any
 
 import click
-import numpy
-import sklearn
 
 import multiform
 from multiform.cli._files import check_output, opened
 from multiform.cli._shared import Console, columns_table, command, model_file, one_line, text_table
-from multiform.files import describe
-from multiform.runtime import effective_threads, kernel_name
 
 MOST_LETTERS = 2000  # of a note or a figure of the training
 
@@ -30,7 +26,7 @@ def info(model_path: str | None, console: Console) -> None:
         data = _installation()
         console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
         return
-    data = describe(model_path)
+    data = multiform.files.describe(model_path)
     console.result(data, _text(model_path, data))
 
 
@@ -63,14 +59,17 @@ def export(model_path: str, onnx_path: str, double: bool, console: Console) -> N
 
 
 def _installation() -> dict[str, Any]:
+    import numpy
+    import sklearn
+
     optional = {"polars": "cli", "safetensors": "files", "matplotlib": "plots", "jinja2": "report", "onnx": "onnx"}
     return {
         "multiform": multiform.__version__,
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "scikit-learn": sklearn.__version__,
-        "threads": effective_threads(None),
-        "kernel": kernel_name(),
+        "threads": multiform.runtime.effective_threads(None),
+        "kernel": multiform.runtime.kernel_name(),
         **{
             f"extra {extra}": "installed" if importlib.util.find_spec(module) else f'pip install "multiform[{extra}]"'
             for module, extra in optional.items()

@@ -15,6 +15,7 @@ from multiform.columns._cells import (
     numbers_or_text,
     polars,
     typed,
+    with_numbers,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
 from multiform.columns._encodings import FARTHEST, Encoding, Encodings
@@ -52,4 +53,5 @@ __all__ = [
     "numbers_or_text",
     "polars",
     "typed",
+    "with_numbers",
 ]

@@ -365,6 +365,8 @@ class Text(Column):
 def _unreadable(series: Any, values: Doubles) -> Bools:
     """Which cells have no value, and yet are no gaps."""
     found = np.isnan(values)
+    if found.any() and series.dtype.is_numeric():
+        return np.asarray(np.isinf(series.cast(polars().Float64).to_numpy()))
     if found.any():
         found[found] = as_text(series.filter(polars().Series(found))).is_not_null().to_numpy()
     return found

@@ -35,7 +35,7 @@ from multiform.state import (
     require_names,
 )
 
-MANY_FOLDS_BELOW, FEW_FOLDS_FROM = 500, 20_000  # samples
+MANY_FOLDS_BELOW, ONE_FOLD_FROM = 500, 20_000  # samples
 TABLES = ("loyalty_table_", "training_table_")
 # What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
 FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")
@@ -78,9 +78,9 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         smallest beta under which it is strong; if there is none, of the smallest gamma under which it is weak.
     cv : int, "auto", splitter or iterable, default="auto"
         Folds of the estimates. A number means folds drawn at random within the classes; with `groups`, of whole groups.
-        "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, 3 from
-        20,000 samples on, else 5. The time of `fit` grows with it: k folds cost about k - 1 times the models
-        themselves.
+        "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, else 5; from
+        20,000 samples on one of these five is held out, which is enough to judge by. The time of `fit` grows with the
+        number of splits.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
         them from 5,000 samples on.
@@ -97,8 +97,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     loyalty_table_ : LoyaltyTable
         Count, share and accuracy of each type on samples that the models did not see: what to expect of new ones.
     training_table_ : LoyaltyTable
-        The same on the samples that the models were trained on: the paper's "estimated predictive accuracy", which
-        is too high. Kept for comparison only.
+        The same samples as judged by the models that were trained on them: the paper's "estimated predictive accuracy",
+        which is too high. Kept for comparison only.
     estimator_ : classifier
         The nominal classifier, trained on all samples.
     altered_estimators_ : list of classifiers
@@ -195,8 +195,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 samples, target, weight = unit_samples(samples, target, weight)
                 if _is_matrix(samples):
                     warn_of_copies(samples, type(self).__name__, n_given)
-            n_folds = _auto_folds(len(target)) if self.cv == "auto" else int(self.cv)
+            n_folds = (10 if len(target) < MANY_FOLDS_BELOW else 5) if self.cv == "auto" else int(self.cv)
             splits = splits_of(drawn_folds(target, n_folds, np.random.default_rng(seed), codes))
+            if self.cv == "auto" and len(target) >= ONE_FOLD_FROM:
+                splits = splits[:1]
         else:
             splits = given_splits(self.cv, X, y, groups, used)
         _refuse_bare_folds(splits, target)
@@ -215,7 +217,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         judged = np.concatenate([test for _, test in splits])
         weight_of_judged = None if weight is None else weight[judged]
         self._learn_what_types_are_worth(whole, target[judged], Verdict.pooled(verdicts), weight_of_judged)
-        self.training_table_ = _table(self.levels_, target, whole.verdict(samples), weight)
+        known = whole.verdict(_safe_indexing(samples, judged))
+        self.training_table_ = _table(self.levels_, target[judged], known, weight_of_judged)
         return self
 
     def _unfitted(self, seed: int) -> Any:
@@ -389,10 +392,6 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:
     loyalty = np.array(levels)[verdict.level]
     return loyalty_table(true, verdict.nominal, loyalty, levels=levels, sample_weight=weight)
-
-
-def _auto_folds(n: int) -> int:
-    return 10 if n < MANY_FOLDS_BELOW else 5 if n < FEW_FOLDS_FROM else 3
 
 
 def _is_matrix(X: Any) -> bool:

@@ -127,6 +127,10 @@ def colliding_keys(header, arrays):
     header["model"].update(params={"class_weight": weights}, state={})
 
 
+def many_empty_lists(header, arrays):
+    header["notes"] = {"a": [[]] * 3_000_000}
+
+
 def coefficients_of(value):
     def change(header, arrays):
         node = entry(header["model"], "state", "separators_", "coefficients")
@@ -194,6 +198,7 @@ REFUSED = {
     "an array many times": ("cv", one_array_many_times, "more memory than a file of"),
     "pipelines in pipelines": ("loyalty", shared_pipelines, "more memory than a file of"),
     "keys that collide": ("qms", colliding_keys, "a whole number of more than 64 bits"),
+    "many empty lists": ("qms", many_empty_lists, "its description would take more memory than a file of"),
     "generator beyond its end": (*twisted(625), "pos of RandomState is greater than 624"),
     "generator before its start": (*twisted(-1), "pos of RandomState is not a whole number of at least 0"),
     "200,000 threads": (*jobs(200_000), "n_jobs must be None or a whole number from -1024 to 1024"),

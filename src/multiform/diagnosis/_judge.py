@@ -396,6 +396,7 @@ class Judge:
             for tests, made in require_names(state["models"], "models", ["nominal", "held back"])[kind]:
                 require(type(tests) is int and 0 < tests <= everything, "an evidence set has a test that there is not")
                 require(len(made) == per_set, "an evidence set has no model")
+                spend(8 * len(column_owner), "the evidence sets")
                 models.fitted[kind][tests] = [_model(one, models, tests, scaling) for one in made]
         require(models.fitted["held back"].keys() <= models.fitted["nominal"].keys(), "a nominal model is missing")
         full = require_array(state["full"], (n, m), "f", "full")

@@ -377,7 +377,8 @@ class Seen:
         if state["kind"] in NUMERIC:
             require_array(values, (len(counts),), "f", "the values that were seen")
             require(
-                np.isfinite(values).all() and (np.diff(values) > 0).all(), "the values that were seen do not ascend"
+                np.isfinite(values).all() and (values[1:] > values[:-1]).all(),
+                "the values that were seen do not ascend",
             )
             values = tuple(values.tolist())
         else:

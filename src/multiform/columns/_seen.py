@@ -266,7 +266,8 @@ class Seen:
                 each = np.diff(upto, prepend=0)
             counts = np.append(each, len(present) - each.sum())
             if len(present):
-                figures = float(present.sum()), float(present.min()), float(present.max())
+                with np.errstate(over="ignore", invalid="ignore"):
+                    figures = float(present.sum()), float(present.min()), float(present.max())
             familiar = (cells >= self.low) & (cells <= self.high) & (n > 0)
             if self.kind == "code" and 1 not in self.counts:
                 familiar &= np.isin(cells, self.values)

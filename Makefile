@@ -84,7 +84,7 @@ stubs: .venv/installed .venv/tools .venv/lint  ## write src/multiform/_core.pyi 
 # The sanitized core stands beside a copy of the Python files, and the tests of the solvers run on that copy.
 sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour sanitizers over the core
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release \
-	    -DMULTIFORM_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	    -DMULTIFORM_SANITIZE=address,undefined -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
 	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(SANITIZED)
 	rm -rf $(SANITIZED)/package && mkdir -p $(SANITIZED)/package
 	cp -r src/multiform $(SANITIZED)/package/ && rm -f $(SANITIZED)/package/multiform/*.so

@@ -6,14 +6,13 @@ All of these are constant values: plain settings and arrays. X is never copied p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from multiform._typing import Floats, Indices, Ints
-from multiform.runtime import single_threaded_blas
+from multiform.runtime import in_threads, single_threaded_blas
 from multiform.separators import Rows
 
 __all__ = ["AdamSolver", "CpmSolver", "ModelBatch", "Moments", "Solver", "TrainingProblem"]
@@ -226,8 +225,8 @@ class ModelBatch:
                 if samples[member] not in means:
                     means[samples[member]] = class_means(problem, self.member_weight(member), unused)
             return [self.initial_coefficients(problem, member, means[samples[member]]) for member in first], which
-        with single_threaded_blas(), ThreadPoolExecutor(min(len(first), n_threads)) as threads:
-            return list(threads.map(lambda member: self.initial_coefficients(problem, member), first)), which
+        with single_threaded_blas():
+            return in_threads(lambda member: self.initial_coefficients(problem, member), first, n_threads), which
 
     def initial_coefficients(self, problem: TrainingProblem, member: int, means: Floats | None = None) -> Floats:
         """The start of a member: given, or random rows that each vanish at the mean of their class.

@@ -25,6 +25,7 @@ from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
 from multiform.loyalty import Alterations, answers_of, loyalty_levels
 from multiform.prediction import fit_temperature, log_scores
+from multiform.runtime import jobs_for
 from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver
 from multiform.training import Member, Trainer
@@ -191,8 +192,9 @@ class EvidenceModels:
                 )
             return model.fit(X, y, sample_weight=factor[y])
 
-        members = itertools.product([self.columns(one) for one in sets], factors, self.masks)
-        models = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fitted)(*member) for member in members)
+        members = list(itertools.product([self.columns(one) for one in sets], factors, self.masks))
+        n_jobs = jobs_for(self.n_jobs, len(members))
+        models = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(fitted)(*member) for member in members)
         return [models[i : i + self.n_folds] for i in range(0, len(models), self.n_folds)]
 
     # ----------------------------------------------------------------------------------------------- answering

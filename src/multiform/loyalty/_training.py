@@ -28,6 +28,7 @@ from multiform.inputs import class_weights_of, of_mean_one
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
 from multiform.prediction import log_scores
+from multiform.runtime import jobs_for
 from multiform.separators import Separators
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.training import Member, Trained, Trainer
@@ -193,7 +194,7 @@ def weighted_committees(
             part, of_part = _safe_indexing(X, rows), target[rows]
             weight_of_part = None if weight is None else weight[rows]
             about = {name: values[rows] for name, values in told.items()}
-        models = Parallel(n_jobs=n_jobs)(
+        models = Parallel(n_jobs=jobs_for(n_jobs, len(factors)))(
             delayed(_fit)(estimator, one, part, of_part, classes, weight_of_part, about) for one in factors
         )
         yield Committee(classes, alterations, models[0], models[1:])

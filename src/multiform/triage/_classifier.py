@@ -27,6 +27,7 @@ from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.folds import Split, drawn_folds, group_codes, splits_of
 from multiform.metrics import ScoreMethod, trust_score
 from multiform.metrics.labels import distinct, positions
+from multiform.runtime import jobs_for
 from multiform.state import (
     FEATURES,
     all_or_nothing,
@@ -573,7 +574,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **given))
         tested = np.concatenate([test for _, test in folds])
         self._check_enough(len(tested) if codes is None else len(np.unique(codes[tested])), len(y), codes)
-        pieces: list[Examined] = Parallel(n_jobs=self.n_jobs)(
+        pieces: list[Examined] = Parallel(n_jobs=jobs_for(self.n_jobs, len(folds)))(
             delayed(fit_and_examine)(clone(self.estimator), X, y, train, test, judge, params["estimator"])
             for train, test in folds
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 import tempfile
@@ -147,5 +149,9 @@ def _parquet_parts(target: Path) -> Iterator[Write]:
 
         yield write
         pl.scan_parquet(parts, glob=False).sink_parquet(target)
+    except pl.exceptions.ComputeError as error:
+        if found := re.search(r"\(os error (\d+)\)", str(error)):  # as a disk that is full
+            raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)

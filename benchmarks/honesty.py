@@ -20,7 +20,7 @@ from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSCla
 from multiform.tables import TableClassifier
 
 FRESH = 4_000  # samples
-FEWEST_GROUPS = 40  # with fewer, stratified folds of whole groups hide how much groups differ by chance
+REFUSALS = ("calibration groups to prove", "must train on at least 2 classes")
 FEWEST_STRONG = 20  # of a table that the strong type's estimate is taken from
 
 
@@ -82,7 +82,7 @@ def copied_rows(random: np.random.Generator) -> Source:
     source, times = continuous(random), int(random.integers(2, 5))
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        distinct = source(random, max(FEWEST_GROUPS, n // times))
+        distinct = source(random, n // times)
         order = random.permutation(np.repeat(np.arange(len(distinct.y)), times))
         return Samples(distinct.X[order], distinct.y[order], order)
 
@@ -95,7 +95,7 @@ def grouped(random: np.random.Generator) -> Source:
     size, loyal = int(random.integers(2, 6)), random.uniform(0.5, 1.0)
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        n_groups = max(FEWEST_GROUPS, n // size)
+        n_groups = n // size
         n = n_groups * size
         groups = random.integers(n_groups, size=n)
         common, own = source(random, n_groups), source(random, n)
@@ -106,11 +106,11 @@ def grouped(random: np.random.Generator) -> Source:
 
 
 def imbalanced(random: np.random.Generator) -> Source:
-    """One sample of the second class for 50 of the first, in every table alike, and never fewer than six."""
+    """One sample of the second class for 50 of the first, in every table alike, and never fewer than four."""
     source = continuous(random, np.array([0.5, 0.5]))
 
     def draw(random: np.random.Generator, n: int) -> Samples:
-        n = max(n, 306)
+        n = max(n, 204)
         many = source(random, 4 * n)
         rare = np.flatnonzero(many.y == 1)[: round(n / 51)]
         rows = random.permutation(np.concatenate([rare, np.flatnonzero(many.y == 0)[: n - len(rare)]]))
@@ -202,7 +202,12 @@ def one_table(kind: str, number: int, seed: int, wanted: list[str], most: int) -
         model = clone(ESTIMATORS[name](samples.X.shape[1]))
         seeds = [parameter for parameter in model.get_params() if parameter.endswith("random_state")]
         model.set_params(**dict.fromkeys(seeds, number))
-        found = differences(model, samples, fresh)
+        try:
+            found = differences(model, samples, fresh)
+        except ValueError as error:
+            if name != "TriageClassifier" or not any(part in str(error) for part in REFUSALS):
+                raise
+            continue  # half of a table may be too little to train on, or to promise by
         rows.append({"kind": kind, "table": number, "n": n, "estimator": name, **found})
     return rows
 

@@ -24,7 +24,7 @@ from multiform.fitting import (
     unseen_scores,
     validation_split,
 )
-from multiform.folds import group_codes
+from multiform.folds import group_codes, unit_samples
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
 from multiform.separators import Scaling, Separators, noise_energy
@@ -38,7 +38,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
-    require_positive,
+    require_temperature,
     require_whole,
 )
 from multiform.training import Member, Trained, Trainer
@@ -258,6 +258,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             )
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
         groups = group_codes(groups, len(target), type(self).__name__, used_samples(sample_weight))
+        if groups is None and (self.calibrate or self.early_stopping):
+            X, target, weight = unit_samples(X, target, weight)
         seed = drawn_seed(self.random_state)
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
         held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val, groups)
@@ -554,8 +556,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         offsets = require_array(state["offsets_"], (m, q), "f", "offsets_")
         scaling = Scaling.from_plain(state["scaling"], p)
         require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
-        require(np.isfinite(components).all() and np.isfinite(offsets).all(), "a separator is not finite")
-        require_positive(state["temperature_"], "temperature_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            Separators.of_components(components, offsets, scaling).checked()
+        require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         for part in ("n_components_", "n_trained"):
             require_whole(state[part], 1, part)

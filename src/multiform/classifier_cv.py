@@ -16,11 +16,12 @@ from multiform.columns import Encodings
 from multiform.defaults import components_for, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
-from multiform.folds import Split, drawn_folds, given_splits, group_codes, warn_of_copies
+from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import fit_temperature, log_scores, probabilities
 from multiform.separators import Scaling, Separators
 from multiform.state import (
+    MOST_TEMPERATURE,
     all_or_nothing,
     fitted_state,
     require,
@@ -29,7 +30,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
-    require_positive,
+    require_temperature,
     require_whole,
 )
 from multiform.training import Member, Trainer
@@ -165,7 +166,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : array-like or sparse matrix of shape (n, p)
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            0 means removed.
+            0 means removed, 2 means repeated. Where all are whole numbers, or whole multiples of the least one, the
+            units of a sample may be on both sides of a fold, unless `groups` or `cv` say otherwise.
         groups : array-like of shape (n,), default=None
             Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
             are of new groups. A splitter given as `cv` gets them, too.
@@ -179,7 +181,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random = np.random.default_rng(drawn_seed(self.random_state))
         if isinstance(self.cv, Integral):
             if groups is None:
-                warn_of_copies(X, type(self).__name__)
+                n_given = len(target)
+                X, target, weight = unit_samples(X, target, weight)
+                warn_of_copies(X, type(self).__name__, n_given)
             folds = drawn_folds(target, int(self.cv), random, groups)
         else:
             folds = self._given_folds(given_splits(self.cv, *given, used), len(target))
@@ -304,7 +308,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], ["feature_names_in_"])
         m, p = require_classes(state["classes_"]), require_features(state)
-        require_positive(state["temperature_"], "temperature_")
+        require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         require_numbers([state["best_noise_"], state["oof_accuracy_"]], "a figure of the fit")
         require(isinstance(state["best_encoding_"], str), "best_encoding_ is not a name")
@@ -316,12 +320,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scaling = Scaling.from_plain(state["scaling"])
         encodings = Encodings("auto")
         encodings._set_state(state["encodings_"])
-        width = len(scaling.center)
-        same = p <= width == encodings.transform(np.zeros((1, p))).shape[1]
+        same = p == encodings.n_features and encodings.width == len(scaling.center)
         require(same, "the encodings do not have the columns that the model reads")
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
-        require((factors > 0).all() and np.isfinite(factors).all(), "a share is not a positive number")
+        require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
 

@@ -1,8 +1,10 @@
 """Which samples are held out: one rule for every estimate.
 
 Folds are drawn at random within the classes, as scikit-learn's StratifiedKFold with shuffling draws them. Rows that
-happen to be equal are separate samples. What belongs together (the rows of one patient) is said by `groups`, and then
-stays on one side, as in StratifiedGroupKFold.
+happen to be equal are separate samples, and so are the units of a sample whose weight is a whole number: a weight of 2
+is the row twice. What belongs together (the rows of one patient) is said by `groups`, and then stays on one side.
+Groups are drawn at random, too, but not within the classes: where groups are few, folds that all have the same
+shares of the classes hide how much groups differ, and estimates are points too good.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from sklearn.model_selection import StratifiedGroupKFold, check_cv
+from sklearn.model_selection import check_cv
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import column_or_1d
 
 from multiform._typing import Array, Bools, Indices
@@ -25,6 +28,9 @@ FEW_COPIES = 10
 MANY_VALUES = 20  # distinct ones in a column
 SAME = 0.99  # correlation of the ranks of columns that say the same
 SOME_COLUMNS = 64
+WHOLE = 1e-9  # how far from a whole number one may be
+MANY_UNITS = 20_000
+DRAWS = 100
 NOT_BY_CHANCE = 20  # times as many pairs of equal rows as chance would have it
 CHUNK_ROWS = 4096
 
@@ -36,7 +42,8 @@ class RepeatedRowsWarning(UserWarning):
 def drawn_folds(target: Array, n_folds: int, random: np.random.Generator, groups: Array | None = None) -> Indices:
     """The fold of each sample, from 0 on without a gap: `n_folds` of them, or fewer where there are fewer groups.
 
-    Every class is spread over the folds as evenly as whole samples (or groups) allow, and so is the whole.
+    Every class is spread over the folds as evenly as whole samples allow, and so is the whole. Of groups, each fold has
+    as many; a class that is in two groups or more is in two folds at least, where a hundred draws can do it.
 
     >>> folds = drawn_folds(np.array([0, 0, 1, 1, 1, 1]), 2, np.random.default_rng(0))
     >>> np.bincount(folds[:2]), np.bincount(folds[2:])
@@ -48,15 +55,49 @@ def drawn_folds(target: Array, n_folds: int, random: np.random.Generator, groups
         # Sorted by class and at random within it, the samples are dealt like cards.
         folds[np.lexsort((random.random(n), target))] = np.arange(n) % n_folds
         return folds
-    n_folds = min(n_folds, len(np.unique(groups)), int(np.bincount(target).max()))
-    if n_folds < 2:
-        return np.zeros(n, dtype=np.intp)
-    splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=int(random.integers(2**31)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # a class with fewer samples than folds: every estimator can do
-        for fold, (_, held_out) in enumerate(splitter.split(target, target, groups)):
-            folds[held_out] = fold
-    return np.unique(folds, return_inverse=True)[1].ravel()
+    codes = np.unique(groups, return_inverse=True)[1].ravel()
+    n_groups = int(codes.max()) + 1
+    n_folds = min(n_folds, n_groups)
+    in_group = np.zeros((n_groups, int(target.max()) + 1), dtype=bool)
+    in_group[codes, target] = True
+    wanted = np.minimum(in_group.sum(axis=0), 2)
+    fewest = np.inf
+    for _ in range(DRAWS):
+        drawn = random.permutation(np.arange(n_groups) % n_folds)
+        in_fold = np.array([in_group[drawn == fold].any(axis=0) for fold in range(n_folds)])
+        bare = int(np.sum(in_fold.sum(axis=0) < wanted))  # classes that one fold takes away as a whole
+        if bare < fewest:
+            fewest, folds = bare, drawn[codes]
+        if not bare:
+            break
+    return folds
+
+
+def unit_samples(X: Any, target: Array, weight: Array | None) -> tuple[Any, Array, Array | None]:
+    """Samples with weights that count, as so many samples of equal weight.
+
+    Weights count where they are whole numbers, or whole multiples of the least one. So a weight of 2 and a repeated row
+    are the same, when samples are held out, too: else a table of counts, a row for each of its few distinct ones, would
+    be judged on rows that training knows with the other label only. Where it would cost much, beyond `MANY_UNITS`, a
+    sample is cut into fewer parts, one at least.
+
+    >>> X, target, weight = unit_samples(np.array([[0.0], [1.0]]), np.array([0, 1]), np.array([0.5, 1.5]))
+    >>> X.ravel(), target, weight
+    (array([0., 1., 1., 1.]), array([0, 1, 1, 1]), array([0.5, 0.5, 0.5, 0.5]))
+    """
+    if weight is None:
+        return X, target, weight
+    unit = weight.min()
+    if weight.max() < 2**53 and (weight == np.round(weight)).all():
+        unit = np.gcd.reduce(weight.astype(np.int64))
+    units = weight / unit
+    whole = np.round(units)
+    if whole.max() == 1 or np.abs(units - whole).max() > WHOLE * whole.max():
+        return X, target, weight
+    most = max(1, MANY_UNITS // len(target))  # parts of a sample
+    parts = np.minimum(whole, most).astype(np.intp)
+    rows = np.repeat(np.arange(len(target)), parts)
+    return _safe_indexing(X, rows), target[rows], (weight / parts)[rows]
 
 
 def held_out_part(target: Array, size: int, random: np.random.Generator, groups: Array | None = None) -> Indices:
@@ -121,8 +162,10 @@ def group_codes(groups: Any, n: int, name: str, used: Bools | None = None) -> In
 # ------------------------------------------------------------------------------------------------- repeated rows
 
 
-def warn_of_copies(X: Any, name: str) -> None:
+def warn_of_copies(X: Any, name: str, n_given: int | None = None) -> None:
     """A warning where far more rows of X are copies of others than chance would have it.
+
+    `n_given` of them were given, the others are whole weights, counted.
 
     If columns were independent, two rows would agree with the chance that is the product over columns of
     sum_v c_v (c_v - 1) / (n (n - 1)), where c_v rows have the value v. Only columns of many values count: those of few
@@ -148,10 +191,16 @@ def warn_of_copies(X: Any, name: str) -> None:
             break
     else:
         return
+    weights = ""
+    if n_given not in (None, n):
+        weights = (
+            " A weight of 2 counts as the row twice; if weights say how much a sample matters, give each sample a "
+            "group of its own."
+        )
     warnings.warn(
         f"{n_copies} of the {n} rows given to {name} are copies of others. If a file was pasted twice, remove the "
-        "copies; if rows belong together, as those of one patient do, say so by groups. Else a model is judged on rows "
-        "that it has seen, and its estimates are too good.",
+        f"copies; if rows belong together, as those of one patient do, say so by groups.{weights} Else a model is "
+        "judged on rows that it has seen, and its estimates are too good.",
         RepeatedRowsWarning,
         stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
     )

@@ -27,6 +27,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_positive,
+    spend,
 )
 
 __all__ = ["ImagePatches"]
@@ -34,6 +35,7 @@ __all__ = ["ImagePatches"]
 N_SAMPLED = 50_000  # patches that the filters come from
 CHUNK = 4000  # patches at a time: few enough for the cache, enough to keep two threads out of each other's way
 CONTRAST = 0.3  # patches with less than this share of the pixels' usual spread count as flat
+LARGEST = 1e12  # of a filter and of the contrast, in a model file
 RIDGE = 0.1  # of whitening, in units of a normalised patch's variance
 FITTED = ("image_shape_", "filters_", "contrast_", "n_features_in_")  # what a model file holds
 
@@ -233,7 +235,12 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         require_names(state, type(self).__name__, FITTED, ["feature_names_in_"])
         shape = self._checked_shape(require_features(state))
         require(state["image_shape_"] == shape, "image_shape_ is not what the parameters say")
+        positions = [(side - self.patch_size) // self.stride + 1 for side in shape[:2]]
+        spend(8 * self.grid**2 * math.prod(positions), "what pools the patches")
         filters = require_array(state["filters_"], (self.patch_size**2 * shape[2], self.n_filters), "f", "filters_")
-        require(filters.dtype == np.float32 and np.isfinite(filters).all(), "filters_ is not finite")
+        moderate = filters.dtype == np.float32 and (np.abs(filters) <= LARGEST).all()
+        require(moderate, "filters_ is not finite, or too large")
+        require(abs(float(self.threshold)) <= LARGEST, "threshold is out of range")
         require_positive(state["contrast_"], "contrast_")
+        require(1 / LARGEST <= state["contrast_"] <= LARGEST, "contrast_ is out of range")
         self.__dict__.update(state)

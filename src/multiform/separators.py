@@ -198,11 +198,18 @@ class Separators:
         coefficients = require_array(state["coefficients"], (None, None, width + 1), "f", "separators")
         require(coefficients.dtype == np.float32 and coefficients.flags.c_contiguous, "separators has the wrong type")
         require(coefficients.size and len(coefficients) % n_classes == 0, "there is not a separator for each class")
-        require(np.isfinite(coefficients).all(), "a separator is not finite")
         if noise is not None:
             require_array(noise, (len(coefficients),), "f", "noise")
-            require(noise.dtype == np.float64 and (noise >= 0).all() and np.isfinite(noise).all(), "noise is wrong")
-        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise)
+            require(noise.dtype == np.float64 and (noise >= 0).all(), "noise is wrong")
+        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise).checked()
+
+    def checked(self) -> Separators:
+        """Those of a model file: f within a deviation of the center is a number that single precision has."""
+        with np.errstate(over="ignore"):
+            largest = (np.abs(self.coefficients).sum(axis=2, dtype=np.float64) ** 2).sum(axis=1)
+            largest += 0 if self.noise is None else self.noise
+        require((largest < np.finfo(np.float32).max).all(), "a separator is not finite, or too large")
+        return self
 
     @property
     def n_members(self) -> int:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks import honesty
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV
+from multiform.folds import RepeatedRowsWarning
 
 ROWS = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 
@@ -84,22 +85,41 @@ def _mean_chance(model, X, y, weight, X_new, repeat):
     "model", [QMSClassifier(), QMSClassifierCV(), LoyaltyClassifier()], ids=lambda model: type(model).__name__
 )
 @pytest.mark.parametrize("columns", ["discrete", "continuous"])
-def test_weight_2_and_a_repeated_row_agree_in_distribution(model, columns, request):
-    """A copy may be held out while its twin is not, which makes chances a little surer than a weight of 2 does: by .016
-    in a table of eight distinct rows of which half are repeated. So few continuous rows are repeated here.
-    """
-    if columns == "discrete" and isinstance(model, QMSClassifierCV):
-        request.applymarker(pytest.mark.xfail(reason="copies on both sides of a fold make its chances surer"))
+@pytest.mark.filterwarnings("ignore::multiform.folds.RepeatedRowsWarning")
+def test_weight_2_and_a_repeated_row_agree_in_distribution(model, columns):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 2, (300, 3)).astype(float) if columns == "discrete" else rng.normal(size=(300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-2 * X[:, 0] + X[:, 1]))).astype(int)
-    weight = np.where(rng.random(300) < (0.5 if columns == "discrete" else 0.07), 2, 1)
+    weight = rng.integers(1, 4, size=300)
     X_new = X[:50]
     weighted, error = _mean_chance(model, X, y, weight, X_new, repeat=False)
     repeated, error_too = _mean_chance(model, X, y, weight, X_new, repeat=True)
     scatter = np.hypot(error, error_too).mean()
     assert scatter < 0.02  # else the next line would say nothing
     assert np.abs(weighted - repeated).mean() < 3 * scatter
+
+
+def test_a_table_of_counts_is_judged_as_its_rows():
+    """Eight rows with their counts are a thousand rows. Held out whole, a row would meet the other label only."""
+    X = np.repeat([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 2, axis=0)
+    y, counts = np.tile([0, 1], 4), np.array([200, 50, 196, 49, 52, 208, 49, 196])
+    for model in (QMSClassifierCV(random_state=0), LoyaltyClassifier(random_state=0)):
+        model.fit(X, y, sample_weight=counts)
+        said = model.oof_accuracy_ if isinstance(model, QMSClassifierCV) else model.loyalty_table_.overall_accuracy
+        assert said == pytest.approx(0.8, abs=0.01)
+    for model in (QMSClassifier(), QMSClassifierCV(), LoyaltyClassifier()):
+        chances = model.set_params(random_state=0).fit(X, y, sample_weight=counts).predict_proba(X)
+        np.testing.assert_allclose(chances[:, 1], np.repeat([0.2, 0.2, 0.8, 0.8], 2), atol=0.05)
+
+
+def test_weights_of_a_sample_with_a_group_of_its_own_stay_together():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.integers(2, size=60)
+    weight = rng.integers(1, 4, size=60)
+    with pytest.warns(RepeatedRowsWarning, match="give each sample a group of its own"):
+        leaky = QMSClassifierCV(noise=[0.01], random_state=0).fit(X, y, weight)
+    sound = QMSClassifierCV(noise=[0.01], random_state=0).fit(X, y, weight, groups=np.arange(60))
+    assert leaky.oof_accuracy_ > sound.oof_accuracy_ + 0.1  # the labels are noise
 
 
 @pytest.mark.parametrize("cv", [3, "splits"])

@@ -14,7 +14,8 @@ from sklearn.base import clone
 
 from tests.faults.subjects import ESTIMATORS, answers
 
-NAMES = ("QMSClassifier, adam", "QMSClassifier, cpm", "LoyaltyClassifier", "ImagePatches")
+# Not those that multiply by NumPy outside the core while they fit: OpenBLAS itself can hang in such a fork.
+NAMES = ("QMSClassifier, adam", "QMSClassifier, cpm", "QMSClassifier, cpm-literal", "LoyaltyClassifier")
 
 
 def check(times=15, names=NAMES):
@@ -22,7 +23,7 @@ def check(times=15, names=NAMES):
     for name in names:
         words = [sys.executable, "-m", __name__, name, str(times)]
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
+            done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         except subprocess.TimeoutExpired:
             wrong.append(f"{name}: hangs")
             continue

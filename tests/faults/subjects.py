@@ -1,5 +1,8 @@
 """Who suffers: a fit of every estimator, and every command."""
 
+import contextlib
+import io
+
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
@@ -90,7 +93,9 @@ def make_folder(folder):
             "-q",
         ],
     ):
-        if main([str(word) for word in words]) != 0:
+        with contextlib.redirect_stdout(io.StringIO()):
+            code = main([str(word) for word in words])
+        if code != 0:
             raise RuntimeError(f"the folder could not be made: {words}")
 
 

@@ -17,6 +17,7 @@ from multiform.folds import (
     group_codes,
     held_out_part,
     splits_of,
+    unit_samples,
     warn_of_copies,
 )
 
@@ -41,7 +42,36 @@ def test_a_group_is_on_one_side(target, n_folds, data):
     groups = np.array(data.draw(st.lists(st.integers(0, 9), min_size=len(target), max_size=len(target))))
     folds = drawn_folds(target, n_folds, np.random.default_rng(0), groups)
     assert all(len(np.unique(folds[groups == group])) == 1 for group in np.unique(groups))
-    assert np.array_equal(np.unique(folds), np.arange(folds.max() + 1))
+    assert np.array_equal(np.unique(folds), np.arange(min(n_folds, len(np.unique(groups)))))
+
+
+def test_a_class_in_two_groups_is_in_two_folds():
+    """So that whatever is held out, training still knows the class; drawn blindly, it would fail one time in five."""
+    groups = np.repeat(np.arange(40), 3)
+    target = np.isin(groups, [3, 17]).astype(int)
+    for seed in range(200):
+        folds = drawn_folds(target, 5, np.random.default_rng(seed), groups)
+        assert len(np.unique(folds[target == 1])) == 2
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=20).filter(any), st.floats(1e-30, 1e30))
+def test_whole_weights_are_so_many_samples(units, unit):
+    units = np.array([u for u in units if u])
+    index = np.arange(len(units))
+    rows, target, weight = unit_samples(index[:, None], index, units * unit)
+    if units.max() > units.min() == 1:
+        assert np.array_equal(np.bincount(target), units)
+    np.testing.assert_array_equal(rows.ravel(), target)
+    np.testing.assert_allclose(np.bincount(target, weights=weight), units * unit)
+
+
+def test_many_units_are_cut_into_fewer_parts():
+    _, target, weight = unit_samples(np.zeros((4, 1)), np.arange(4), np.array([1.0, 1.0, 3.0, 1e9]))
+    assert np.bincount(target).tolist() == [1, 1, 3, 5000]
+    np.testing.assert_allclose(np.bincount(target, weights=weight), [1, 1, 3, 1e9])
+    for weight in ([1.0, 1.5, 1.0, 1.0], [3.0, 3.0, 3.0, 3.0]):
+        assert len(unit_samples(np.zeros((4, 1)), np.arange(4), np.array(weight))[1]) == 4
+    assert np.bincount(unit_samples(np.zeros((2, 1)), np.arange(2), np.array([49.0, 50.0]))[1]).tolist() == [49, 50]
 
 
 def test_equal_rows_are_separate_samples_and_the_seed_decides():

@@ -203,8 +203,16 @@ def test_estimates_are_of_unseen_samples(four_classes):
 def test_a_held_out_part_is_enough(four_classes):
     X, y = four_classes[:2]
     model = LoyaltyClassifier(LogisticRegression(), cv=ShuffleSplit(1, test_size=0.25, random_state=0)).fit(X, y)
-    assert model.loyalty_table_.count.sum() == 100
-    assert model.training_table_.count.sum() == 400
+    assert model.loyalty_table_.count.sum() == model.training_table_.count.sum() == 100
+
+
+def test_many_samples_are_judged_by_one_part():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 2))
+    y = (X[:, 0] + rng.normal(size=20_000) > 0).astype(int)
+    model = LoyaltyClassifier(LogisticRegression(), random_state=0).fit(X, y)
+    assert model.loyalty_table_.count.sum() == 4_000
+    assert model.loyalty_table_.overall_accuracy == pytest.approx((model.predict(X) == y).mean(), abs=0.02)
 
 
 def test_copies_that_are_a_group_are_never_parted():
@@ -243,7 +251,7 @@ def test_weight_0_means_removed(estimator, cv, four_classes):
 def test_tables_count_by_weight(four_classes):
     X, y = four_classes[:2]
     weight = np.where(y == "ant", 3.0, 0.5)
-    model = LoyaltyClassifier(LogisticRegression(), cv=2).fit(X, y, sample_weight=weight)
+    model = LoyaltyClassifier(LogisticRegression(), cv=2).fit(X, y, weight, groups=np.arange(len(y)))
     assert model.loyalty_table_.count.sum() == pytest.approx(weight.sum())
     nominal = LogisticRegression().fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(model.predict(X), nominal.predict(X))

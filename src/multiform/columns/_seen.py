@@ -166,7 +166,7 @@ class Seen:
         outermost = max(1, min(N_OUTERMOST, n // 2))
         with np.errstate(over="ignore"):
             low, high = 2 * present[0] - present[outermost - 1], 2 * present[-1] - present[-outermost]
-            figures = (float(low), float(high), float(present.mean()))
+            figures = tuple(np.nan_to_num([low, high, (present / n).sum()]).tolist())  # the largest number there is
         return cls(*sizes, tuple(points.tolist()), tuple(counts.tolist()), 0, *figures)
 
     @classmethod

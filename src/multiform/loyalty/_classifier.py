@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, _check_y, check_is_fi
 from multiform._typing import Array, Doubles
 from multiform.classifier import QMSClassifier
 from multiform.fitting import drawn_seed
-from multiform.folds import Split, drawn_folds, given_splits, group_codes, splits_of, warn_of_copies
+from multiform.folds import Split, drawn_folds, given_splits, group_codes, splits_of, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, used_samples
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
@@ -35,7 +35,7 @@ from multiform.state import (
     require_names,
 )
 
-MANY_FOLDS_BELOW, FEW_FOLDS_FROM = 500, 20_000  # samples
+MANY_FOLDS_BELOW, ONE_FOLD_FROM = 500, 20_000  # samples
 TABLES = ("loyalty_table_", "training_table_")
 # What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
 FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")
@@ -78,9 +78,9 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         smallest beta under which it is strong; if there is none, of the smallest gamma under which it is weak.
     cv : int, "auto", splitter or iterable, default="auto"
         Folds of the estimates. A number means folds drawn at random within the classes; with `groups`, of whole groups.
-        "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, 3 from
-        20,000 samples on, else 5. The time of `fit` grows with it: k folds cost about k - 1 times the models
-        themselves.
+        "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, else 5; from
+        20,000 samples on one of these five is held out, which is enough to judge by. The time of `fit` grows with the
+        number of splits.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
         them from 5,000 samples on.
@@ -97,8 +97,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     loyalty_table_ : LoyaltyTable
         Count, share and accuracy of each type on samples that the models did not see: what to expect of new ones.
     training_table_ : LoyaltyTable
-        The same on the samples that the models were trained on: the paper's "estimated predictive accuracy", which
-        is too high. Kept for comparison only.
+        The same samples as judged by the models that were trained on them: the paper's "estimated predictive accuracy",
+        which is too high. Kept for comparison only.
     estimator_ : classifier
         The nominal classifier, trained on all samples.
     altered_estimators_ : list of classifiers
@@ -178,7 +178,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             What the estimator takes.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            0 means removed. The tables count samples by their weight.
+            0 means removed, 2 means repeated (as in `QMSClassifierCV`). The tables count samples by their weight.
         groups : array-like of shape (n,), default=None
             Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
             are of new groups. A splitter given as `cv` gets them, too.
@@ -190,10 +190,15 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         used = used_samples(sample_weight)
         codes = group_codes(groups, len(target), type(self).__name__, used)
         if self.cv == "auto" or isinstance(self.cv, Integral):
-            if codes is None and _is_matrix(samples):
-                warn_of_copies(samples, type(self).__name__)
-            n_folds = _auto_folds(len(target)) if self.cv == "auto" else int(self.cv)
+            if codes is None:
+                n_given = len(target)
+                samples, target, weight = unit_samples(samples, target, weight)
+                if _is_matrix(samples):
+                    warn_of_copies(samples, type(self).__name__, n_given)
+            n_folds = (10 if len(target) < MANY_FOLDS_BELOW else 5) if self.cv == "auto" else int(self.cv)
             splits = splits_of(drawn_folds(target, n_folds, np.random.default_rng(seed), codes))
+            if self.cv == "auto" and len(target) >= ONE_FOLD_FROM:
+                splits = splits[:1]
         else:
             splits = given_splits(self.cv, X, y, groups, used)
         _refuse_bare_folds(splits, target)
@@ -212,7 +217,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         judged = np.concatenate([test for _, test in splits])
         weight_of_judged = None if weight is None else weight[judged]
         self._learn_what_types_are_worth(whole, target[judged], Verdict.pooled(verdicts), weight_of_judged)
-        self.training_table_ = _table(self.levels_, target, whole.verdict(samples), weight)
+        known = whole.verdict(_safe_indexing(samples, judged))
+        self.training_table_ = _table(self.levels_, target[judged], known, weight_of_judged)
         return self
 
     def _unfitted(self, seed: int) -> Any:
@@ -361,7 +367,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require((alterations.beta, alterations.gamma) == (state["beta"], state["gamma"]), "beta or gamma is wrong")
         require(state["levels_"] == alterations.levels, "levels_ is wrong")
         require(isinstance(altered, list) and len(altered) == len(alterations), "a model is missing")
-        require(np.array_equal(state["class_factors_"], alterations.factors), "class_factors_ is wrong")
+        factors = require_array(state["class_factors_"], (len(alterations), m), "f", "class_factors_")
+        require(np.array_equal(factors, alterations.factors), "class_factors_ is wrong")
         for member in (nominal, *altered):
             require(is_classifier(member) and np.isin(member.classes_, classes).all(), "a member has other classes")
             width = getattr(member, "n_features_in_", None)
@@ -372,21 +379,19 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             require_names(state[name], name, ["count", "correct"])
             for column, counted in state[name].items():
                 require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
+                require(((counted >= 0) & (counted < np.inf)).all(), f"{column} of {name} is wrong")
             tables[name] = LoyaltyTable(alterations.levels, **state[name])
         chances = Chances(n_levels, m)
         chances._set_state({"temperature": getattr(nominal, "temperature_", 1.0)} | state["score"])  # 0.1.0 had none
+        committee = Committee(classes, alterations, nominal, altered).checked()
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
         self.__dict__.update(kept | tables)
-        self._committee, self._chances = Committee(classes, alterations, nominal, altered), chances
+        self._committee, self._chances = committee, chances
 
 
 def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:
     loyalty = np.array(levels)[verdict.level]
     return loyalty_table(true, verdict.nominal, loyalty, levels=levels, sample_weight=weight)
-
-
-def _auto_folds(n: int) -> int:
-    return 10 if n < MANY_FOLDS_BELOW else 5 if n < FEW_FOLDS_FROM else 3
 
 
 def _is_matrix(X: Any) -> bool:

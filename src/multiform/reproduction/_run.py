@@ -108,12 +108,12 @@ def reproduce(
         QMSClassifier(solver=loyalty_solver, **shared), beta=BETA, gamma=GAMMA, random_state=random_state
     ).fit(X, y)
     seconds = time.perf_counter() - begin
-    answers = machine.assess(X_test)
+    known, answers = machine.assess(X), machine.assess(X_test)
     told = (y_test, answers.label, answers.loyalty)
     return figures, Loyalty(
         f"LEM, {loyalty_solver}",
         seconds,
-        machine.training_table_,
+        loyalty_table(y, known.label, known.loyalty, levels=machine.levels_),
         machine.loyalty_table_,
         loyalty_table(*told, levels=machine.levels_),
         confusion_tensor(*told, levels=machine.levels_, labels=np.arange(10)),

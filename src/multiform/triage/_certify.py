@@ -18,7 +18,8 @@ How (Learn then Test, Angelopoulos, Bates, Candes, Jordan and Lei, 2021):
    at one N with all of delta; if that first test fails by bad luck, nothing is accepted. So delta is split over a few
    starts, which depend on n alone: the fallback procedure (Wiens, 2003). A walk that passes another start
    takes its level along, so that in the end it has all of delta.
-3. **The threshold** lies below the last N that passed and at which a value of the trust ends.
+3. **The threshold** lies below the last N that passed and at which a value of the trust ends. Within equal values only
+   the starts are tested: a walk goes on from one end of a value to the next.
 
 **Why this is exact**, though the samples that are tested are also the thresholds. Let u be the place of a sample in the
 population, the share that is surer (ties broken by an independent uniform number, so that u is uniform), N(u) the
@@ -34,7 +35,9 @@ between the ends:
   chance of at least 1 - a, for D(v) >= 0 = D(l), so K is stochastically larger than Binomial(N, 1 - a).
 
 So the false N are a fixed set with valid p-values, and what controls the family-wise error of fixed hypotheses does so
-here: the fallback procedure, and any graphical one (Bretz et al., 2009).
+here: the fallback procedure, and any graphical one (Bretz et al., 2009). Where l lies within a value that many samples
+share, from a to b, the first false N that is tested is N(b), or a start before it: which of them is settled given
+N(b), too, and K is stochastically larger than Binomial(N, 1 - a) there, for D(b) >= 0 = D(l).
 
 **Several claims** are tested together: N is false if any claim is broken there, and p_N is the largest p-value of the
 claims. Let an interval begin at l with claim q, D_q(l) = 0, let r be the end of the one before and V = N(r). The walk
@@ -218,6 +221,9 @@ class _Walk:
             axis=0,
         )
         self.starts = _starts(n, claims, level)
+        within = np.append(False, np.append(self.trust[1:] == self.trust[:-1], np.zeros(min(n, 1), dtype=bool)))
+        within[[start for start, _ in self.starts]] = False
+        self.p_values[within] = 0.0  # no threshold can lie there, so there is nothing to test
         self.last_passed = 0
         self.level = 0.0  # of the last test that passed
 

@@ -34,6 +34,7 @@ from multiform.state import (
     fitted_state,
     require,
     require_array,
+    require_classes,
     require_features,
     require_names,
     require_whole,
@@ -739,7 +740,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         if "n_features_in_" in state:
             require_features(state)
         estimator, fallback, classes = state["estimator_"], state["fallback_"], state["classes_"]
-        require_array(classes, (None,), "biufUO", "classes_")
+        require_classes(classes)
         for part in (estimator, fallback):
             if part is None and part is fallback:
                 continue
@@ -757,7 +758,8 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             len(certificates) in (n_parts, n_parts * n_classes), "there is not a certificate for each class and part"
         )
         shape = (n_classes,) if parts is None else (n_parts, n_classes)
-        require_array(state["thresholds_"], shape, "f", "thresholds_")
+        thresholds = require_array(state["thresholds_"], shape, "f", "thresholds_")
+        require(not np.isnan(thresholds).any(), "a threshold is not a number")
         limit = state["set_threshold_"]
         require(limit is None or (isinstance(limit, float) and not np.isnan(limit)), "set_threshold_ is wrong")
         require(isinstance(state["attained_"], bool), "attained_ is neither true nor false")

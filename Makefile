@@ -97,7 +97,7 @@ sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour saniti
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/sanitize/package \
 	    $(BIN)/python -m pytest -q -p no:cacheprovider tests/solvers
 
-faults: .venv/faults .venv/tools  ## a starved machine: memory, threads, disk, signals, forks, races (half an hour)
+faults: .venv/installed .venv/tools  ## a starved machine: memory, threads, disk, signals, forks, races (half an hour)
 	$(call sanitized,thread,thread)
 	CXX="$(CXX)" $(BIN)/python -m tests.faults --sanitized build/thread/package
 
@@ -115,10 +115,6 @@ clean:  ## remove what the targets above have made
 
 .venv/docs: .venv/installed
 	$(BIN)/python -m pip install -q ".[docs,report,files,cli,onnx]" skops
-	touch $@
-
-.venv/faults: .venv/installed
-	$(BIN)/python -m pip install -q ".[report,files,cli,onnx]"
 	touch $@
 
 .venv/lint: .venv/installed

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.defaults import NOISE, batch_size_for, components_for, noise_levels, solver_for
+from multiform.defaults import MOST_NOISE, NOISE, batch_size_for, components_for, noise_levels, solver_for
 from multiform.fitting import (
     CallbackSupportMixin,
     Monitor,
@@ -161,7 +161,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_models": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="left")],
-        "noise": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "noise": [Interval(Real, 0, MOST_NOISE, closed="both"), StrOptions({"auto"})],
         "solver": [StrOptions({"adam", "cpm", "cpm-literal"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import Encodings
-from multiform.defaults import components_for, solver_for
+from multiform.defaults import MOST_NOISE, components_for, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
@@ -173,8 +173,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             are of new groups. A splitter given as `cv` gets them, too.
         """
         noise = np.unique(np.asarray(self.noise, dtype=np.float64))
-        if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
-            raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
+        if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
+            raise ValueError(
+                f"noise of QMSClassifierCV must hold numbers from 0 to {MOST_NOISE:g}; got {self.noise!r}."
+            )
         given, used = (X, y, groups), used_samples(sample_weight)
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
         groups = group_codes(groups, len(target), type(self).__name__, used)

@@ -36,11 +36,13 @@ def all_or_nothing(fit: Fit) -> Fit:
     @wraps(fit)
     def fit_or_restore(estimator: Any, *args: Any, **kwargs: Any) -> Any:
         before = dict(vars(estimator))
+        streams = [(value, value.get_state()) for value in before.values() if isinstance(value, np.random.RandomState)]
         try:
             return fit(estimator, *args, **kwargs)
         except BaseException:
-            vars(estimator).clear()
-            vars(estimator).update(before)
+            for stream, state in streams:
+                stream.set_state(state)
+            estimator.__dict__ = before  # one step, which a second Ctrl-C cannot cut in two
             raise
 
     return fit_or_restore  # type: ignore[return-value]

@@ -113,7 +113,8 @@ class Encodings:
         """The plain columns, then what each transformer makes of them."""
         if not self.transformers:
             return X
-        parts = [X, *(transformer.transform(X) for transformer in self.transformers)]
+        with np.errstate(over="ignore", invalid="ignore"):  # of a row far off, which `Separators.values` knows
+            parts = [X, *(transformer.transform(X) for transformer in self.transformers)]
         if any(scipy.sparse.issparse(part) for part in parts):
             return scipy.sparse.hstack(parts, format="csr")
         return np.hstack(parts)

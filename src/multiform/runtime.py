@@ -145,7 +145,7 @@ class _SharedLimit:
         self._before: list[int] = []  # the threads of each library, while somebody does
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
-                before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._in_child
+                before=self._lock.acquire, after_in_parent=self._after_a_fork, after_in_child=self._in_child
             )
 
     def enter(self, user: object) -> None:
@@ -174,10 +174,16 @@ class _SharedLimit:
 
     def _in_child(self) -> None:
         """Of the threads of a process that forks only the one that forked goes on."""
-        self._lock.release()
         for user, thread in list(self._users.items()):
             if thread != threading.get_ident():
                 self.leave(user)
+        self._after_a_fork()
+
+    def _after_a_fork(self) -> None:
+        """OpenBLAS has forgotten the limit, in the parent too."""
+        if self._before:
+            self._set([1] * len(self._before))
+        self._lock.release()
 
 
 _shared_limit = _SharedLimit()  # of the process, as the threads are

@@ -122,7 +122,8 @@ class Changes:
                 for key in path[:-1]:
                     parent = parent[key]
                 parent[path[-1]]
-                return parent, path[-1]
+                if isinstance(parent, dict | list):
+                    return parent, path[-1]
         return self.header, "model"
 
     def array(self):

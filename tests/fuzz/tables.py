@@ -130,8 +130,8 @@ class Tables:
                 content = gzip.compress(self._text(random, pick), mtime=0)
             case _:
                 content = _typed(format, random, pick)
-        # Damaged Parquet is not ours to survive: there, polars itself ends the process.
-        if not random.integers(6) and content and format != "parquet":
+        # Damaged Parquet and Arrow are not ours to survive: polars believes their sizes, and ends the process.
+        if not random.integers(6) and content and format not in ("parquet", "arrow"):
             content = _damaged(content, random, pick)
         return Case(content, f"{pick(('predict', 'predict', 'loyal', 'fit'))}.{format}")
 
@@ -158,7 +158,7 @@ class Tables:
                 width = int(pick((1, 100, 1000)))
                 names += [f"{pick(('gene', 'g g', 'id', '='))} {k}" for k in range(width)]
                 for row in rows:
-                    row += [pick(NUMBERS) for _ in range(width)] if random.integers(2) else [pick(WORDS)] * width
+                    row += [pick(NUMBERS) for _ in range(width)] if random.integers(2) else [pick(WORDS[:25])] * width
             case 3:
                 order = random.permutation(len(names))[: int(random.integers(len(names) + 1))]
                 names, *rows = [[row[k] for k in order] for row in [names, *rows]]
@@ -169,6 +169,15 @@ class Tables:
             case 6:
                 for row in rows:  # one class, many classes, gaps
                     row[-1] = pick(("mild", "", "x")) if random.integers(2) else pick(WORDS)
+            case 7 if rows and not random.integers(10):  # longer than a block
+                row = pick(rows)
+                row[int(random.integers(len(row)))] = (
+                    pick(('"', "", '"', "=")) + "a b" * 1_500_000 + pick(('"', "", '""'))
+                )
+            case 8:
+                at = int(random.integers(len(names)))
+                for row in rows:
+                    row[at] = row[at].replace(" ", "\n") if row[at].startswith('"') else f'"{row[at]}\n"'
         text = end.join(mark.join(row) for row in [names, *rows]) + pick(("", end, end * 3))
         if random.integers(3):
             text = text.replace("\x00", "")

@@ -17,7 +17,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import Any
 
@@ -139,7 +139,8 @@ def _is_panic(error: BaseException) -> bool:
 
 def _failed(argv: Sequence[str], sentence: str, code: int) -> int:
     if "--json" in argv:
-        click.echo(json.dumps({"error": sentence, "exit_code": code}))
+        with suppress(OSError):  # standard output may be what has failed
+            click.echo(json.dumps({"error": sentence, "exit_code": code}))
     say(f"multiform: {sentence}", err=True)
     return code
 

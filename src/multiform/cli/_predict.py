@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections import Counter
@@ -184,13 +185,19 @@ def _appender(stream: BinaryIO, written_as: str, excel_safe: bool) -> Write:
 @contextmanager
 def _parquet_parts(part: Path, output: str) -> Iterator[Write]:
     """Parquet cannot be appended to: the pieces are files, which are joined without reading them all at once."""
-    with multiform.files.folder_beside(output) as folder:
-        pieces: list[Path] = []
+    pl = multiform.columns.polars()
+    try:
+        with multiform.files.folder_beside(output) as folder:
+            pieces: list[Path] = []
 
-        def write(frame: Any) -> None:
-            pieces.append(folder / f"{len(pieces):09d}.parquet")
-            frame.write_parquet(pieces[-1])
+            def write(frame: Any) -> None:
+                pieces.append(folder / f"{len(pieces):09d}.parquet")
+                frame.write_parquet(pieces[-1])
 
-        yield write
-        with open(part, "wb") as stream:
-            multiform.columns.polars().scan_parquet(pieces, glob=False).sink_parquet(stream)
+            yield write
+            with open(part, "wb") as stream:
+                pl.scan_parquet(pieces, glob=False).sink_parquet(stream)
+    except pl.exceptions.ComputeError as error:
+        if found := re.search(r"\(os error (\d+)\)", str(error)):  # as of a disk that is full
+            raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        raise

@@ -39,6 +39,7 @@ DATE_FORMATS = (
 
 
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
+MOST_AT_ONCE = 4_000_000  # cells that are read together: the text of all of them is held twice
 EXACT = 2**53  # below it, every whole number is one of its own
 
 
@@ -173,19 +174,24 @@ def with_numbers(frame: Any, names: Sequence[str]) -> Any:
     """
     pl, types = polars(), dict(frame.schema)
     names = [name for name in names if types[name] == pl.String]
-    text = frame.select(_trimmed(pl.col(names))) if names else frame.clear()
-    if not len(text):
-        return frame
+    step = max(1, MOST_AT_ONCE // max(1, len(frame)))
+    found = [series for at in range(0, len(names), step) for series in _numbers_of(frame.select(names[at : at + step]))]
+    return frame.with_columns(found)
+
+
+def _numbers_of(frame: Any) -> list[Any]:
+    """Those of the text columns of a frame that read as numbers, as such."""
+    pl = polars()
+    text = frame.select(_trimmed(pl.all()))
     numbers = text.cast(pl.Float64, strict=False)
-    readable = [text.null_count().row(0), numbers.null_count().row(0)]
+    gaps, nulls = text.null_count().row(0), numbers.null_count().row(0)
     greatest = numbers.select(pl.all().abs().max()).row(0)
     is_padded = text.select(pl.all().str.contains(NEEDLESS_ZERO).any()).row(0)
-    found = [
+    return [
         series
-        for series, gaps, nulls, size, padded in zip(numbers, *readable, greatest, is_padded, strict=True)
-        if gaps == nulls and size is not None and size < EXACT and not padded
+        for series, gap, null, size, padded in zip(numbers, gaps, nulls, greatest, is_padded, strict=True)
+        if gap == null and size is not None and size < EXACT and not padded
     ]
-    return frame.with_columns(found)
 
 
 def any_numbers(series: Any) -> tuple[Doubles, bool, int]:

@@ -190,7 +190,7 @@ DATE_SHAPES = {format: _shape(format) for format in DATE_FORMATS}
 
 
 def _numeric(series: Any, present: Any, codes: bool) -> Column | None:
-    if series.dtype != polars().String or not _may_be_number(present[0]):
+    if series.dtype == polars().Boolean or not _may_be_number(present[0]):
         return None
     values, comma, unreadable = any_numbers(series)
     if unreadable or np.isnan(values).all() or present.str.contains(NEEDLESS_ZERO).any():

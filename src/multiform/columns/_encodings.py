@@ -28,7 +28,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.columns._cells import typed
 from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Number, column_from
-from multiform.state import require, require_array, require_names, require_whole, spend
+from multiform.state import require, require_array, require_names, spend
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
 N_KNOTS = 5  # of the hinges
@@ -137,9 +137,8 @@ class Encodings:
         names, p, enriched = state["names"], state["n_features"], state["enriched"]
         known = isinstance(names, list) and len(names) > 0 and set(names) <= {"plain", "enriched"}
         require(known, "an encoding is unknown")
-        require_whole(p, 1, "the number of features")
-        require(len(set(names)) == len(names), "an encoding is there twice")
-        spend(100 * p, "the columns of the encodings")
+        require(type(p) is int and 0 < p < 2**31, "the number of features is wrong")  # columns are 32-bit numbers
+        spend(100 * p * len(names), "the columns of the encodings")
         fits = isinstance(enriched, list) and len(enriched) == names.count("enriched")
         require(fits, "the encodings lack what one of them has found")
         self._lay_out(names, [_restored(p, found) for found in enriched], np.broadcast_to(0.0, (1, p)))

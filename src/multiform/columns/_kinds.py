@@ -157,7 +157,8 @@ class Number(Column):
         if issubclass(cls, Code):
             distinct, counts = np.unique(values[~missing], return_counts=True)
             settings["values"] = tuple(distinct[counts >= min(least[0], counts.max())].tolist())
-        return cls(name, why, float(np.median(values[~missing])), int(missing.sum()) >= least[1], **settings)
+        median = 2 * float(np.median(values[~missing] / 2))  # halved: two numbers of 1e308 have no sum
+        return cls(name, why, median, int(missing.sum()) >= least[1], **settings)
 
     def feature_names(self) -> list[str]:
         missing = self._missing_name()

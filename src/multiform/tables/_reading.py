@@ -45,6 +45,7 @@ STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record
 MOST_COLUMNS = 1_000_000
 QUOTE = ord('"')
+BARE_RETURN = re.compile(r"\r(?!\n)")
 BLANK_LINES = re.compile(rb"(?m)^(?:\r?\n)+")
 HEADER_MARKS = re.compile(rb'(?:\A|(?<=[,\t;|]))"[^"]*(?:""[^"]*)*"|\n')
 
@@ -462,7 +463,10 @@ class _Parser:
         if "\x00" in text:
             raise TableError(f"{name} is not a text table: its first line holds zero bytes.")
         text = text.rstrip("\r\n")
-        marks = SEPARATORS if separator is None else (separator,)
+        if BARE_RETURN.search(text):
+            raise TableError(f"{name}, line {line}: a bare carriage return ends it; convert the line ends.")
+        marks = [mark for mark in SEPARATORS if mark in text] if separator is None else [separator]
+        marks = marks or [SEPARATORS[0]]
         if max(map(text.count, marks)) >= MOST_COLUMNS:
             raise TableError(f"{name}, line {line}: the first line names more than {MOST_COLUMNS:,} columns.")
         named = {mark: next(_records(text, mark))[0] for mark in marks}
@@ -471,8 +475,6 @@ class _Parser:
         quotes = _Quotes.of(text.encode(), self.separator.encode())
         if quotes.open is not None or quotes.stray is not None:
             raise _never_closed(name, line)
-        if any("\r" in column.replace("\r\n", "\n") for column in self.columns):
-            raise TableError(f"{name}, line {line}: a bare carriage return ends it; convert the line ends.")
         known = set()
         for number, column in enumerate(self.columns, start=1):
             if not column:

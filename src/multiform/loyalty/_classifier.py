@@ -188,7 +188,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = drawn_seed(self.random_state)
         estimator = self._unfitted(seed)
         samples, target, classes, weight = self._check_samples(estimator, X, y, sample_weight)
-        unit = 1.0 if weight is None else float(np.max(as_host(sample_weight)) / weight.max())
+        unit = 1.0 if weight is None else float(np.asarray(as_host(sample_weight)).max() / weight.max())
         used = used_samples(sample_weight)
         codes = group_codes(groups, len(target), type(self).__name__, used)
         if self.cv == "auto" or isinstance(self.cv, Integral):

@@ -37,7 +37,7 @@ test-all: .venv/installed  ## the slow tests too: statistics, every kernel with 
 test-oldest: .venv-oldest/installed  ## the fast tests with the oldest supported NumPy and scikit-learn
 	$(OLDEST)/$(PYTEST) --pyargs multiform tests
 
-fuzz: .venv/installed  ## hostile files and sessions in children with limits (CASES=2000 SEED=0 JOBS=2)
+fuzz: .venv/installed  ## hostile model files, sessions and tables in children with limits (CASES=2000 SEED=0 JOBS=2)
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS)
 
 test-gpu: .venv/installed  ## the engine on an NVIDIA GPU: every check, the estimators (CUDA=cuda13x for CUDA 13)

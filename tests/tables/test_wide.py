@@ -265,3 +265,18 @@ def test_shuffled_marks_give_a_frame_or_a_sentence(tmp_path, monkeypatch):
         outcomes[found[0] is TableError] += 1
         assert found[0] == found[1], body
     assert min(outcomes.values()) > 20, outcomes
+
+
+def test_a_label_of_a_million_letters_is_refused(tmp_path):
+    """Each row would have room for it."""
+    path = tmp_path / "labels.csv"
+    path.write_text("a,y\n" + "1,no\n2,yes\n" * 20 + f"3,{'y' * 1_000_000}\n")
+    frame = read(sources([path]))
+    with pytest.raises(TableError, match="column 'y', row 41: the label has 1,000,000 letters; one may have 1,000"):
+        TableClassifier(QMSClassifier(max_iter=1, noise=1.0)).fit(frame, "y")
+
+
+def test_a_date_that_no_model_file_takes_is_none():
+    days = [f"+262142-12-{1 + k % 28:02d}" for k in range(40)]
+    assert _decide.decide(pl.Series("day", days)).role != "date"
+    assert _decide.decide(pl.Series("day", [f"2024-12-{1 + k % 28:02d}" for k in range(40)])).role == "date"

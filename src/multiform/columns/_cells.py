@@ -38,6 +38,7 @@ DATE_FORMATS = (
 )
 
 
+FARTHEST_MOMENT = 1e12  # seconds from 1970, in a model file
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 MOST_AT_ONCE = 4_000_000  # cells that are read together: the text of all of them is held twice
 EXACT = 2**53  # below it, every whole number is one of its own
@@ -224,8 +225,10 @@ def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
         else:
             moments = text.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
         unreadable = int(moments.null_count() - text.null_count())
-    seconds = moments.dt.epoch("ms").cast(pl.Float64) / 1000
-    return np.array(seconds.fill_null(float("nan")).to_numpy(), dtype=np.float64), unreadable
+    seconds = np.array(moments.dt.epoch("ms").cast(pl.Float64).to_numpy(), dtype=np.float64) / 1000
+    too_far = np.abs(seconds) >= FARTHEST_MOMENT
+    seconds[too_far] = np.nan
+    return seconds, unreadable + int(too_far.sum())
 
 
 # --------------------------------------------------------------------------------------------------------- arrays

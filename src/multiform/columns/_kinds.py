@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
-from multiform.columns._cells import DATE_FORMATS, as_dates, as_numbers, as_text, is_plain, polars
+from multiform.columns._cells import DATE_FORMATS, FARTHEST_MOMENT, as_dates, as_numbers, as_text, is_plain, polars
 from multiform.state import require, require_array, require_names, spend
 
 # A number of 3 to 12 distinct values may be a code, and gets a column per value (in plans, up to 6).
@@ -27,7 +27,6 @@ FEWEST_VALUES, MOST_VALUES = 3, 12
 # Cells that must have a value for it to get a column, and cells that must be missing for a column to say so.
 LEAST_CELLS = 1, 1
 DAY = 86_400.0
-FARTHEST_MOMENT = 1e12  # seconds from 1970, in a model file
 LARGEST_WEIGHT = 1e6  # of a word there
 Texts = Sequence[str | None] | Array
 Cells = tuple[Any, Bools]  # numbers with NaN or texts with None, and which of them are there but cannot be read

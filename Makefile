@@ -37,13 +37,8 @@ test-all: .venv/installed  ## the slow tests too: statistics, every kernel with 
 test-oldest: .venv-oldest/installed  ## the fast tests with the oldest supported NumPy and scikit-learn
 	$(OLDEST)/$(PYTEST) --pyargs multiform tests
 
-<<<<<<< HEAD
-fuzz: .venv/installed  ## hostile model files, sessions and tables in children with limits (CASES=2000 SEED=0 JOBS=2)
-	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS)
-=======
 fuzz: .venv/installed  ## hostile files, sessions and tables (CASES=2000 SEED=0 JOBS=2; KEEP=1 keeps what it finds)
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS) $(if $(KEEP),--keep)
->>>>>>> files
 
 test-gpu: .venv/installed  ## the engine on an NVIDIA GPU: every check, the estimators (CUDA=cuda13x for CUDA 13)
 	$(BIN)/python -m pip install -q "cupy-$(CUDA)"

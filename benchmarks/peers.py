@@ -102,6 +102,30 @@ def qda(n_jobs: int, seed: int) -> Any:
     return QuadraticDiscriminantAnalysis(solver="eigen", shrinkage=0.1)
 
 
+def lda_shrinkage(n_jobs: int, seed: int) -> Any:
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage="auto")
+
+
+def sgd(n_jobs: int, seed: int) -> Any:
+    from sklearn.linear_model import SGDClassifier
+
+    return SGDClassifier(n_jobs=n_jobs, random_state=seed)
+
+
+def linear_svc(n_jobs: int, seed: int) -> Any:
+    from sklearn.svm import LinearSVC
+
+    return LinearSVC(random_state=seed)
+
+
+def multinomial_nb(n_jobs: int, seed: int) -> Any:
+    from sklearn.naive_bayes import MultinomialNB
+
+    return MultinomialNB()
+
+
 def knn(n_jobs: int, seed: int) -> Any:
     from sklearn.neighbors import KNeighborsClassifier
 
@@ -156,4 +180,13 @@ UCI = (
     Model("LDA", lda),
     Model("QDA", qda, note="shrinkage=0.1"),
     Model("kNN", knn),
+)
+
+SHAPES = (
+    Model("logistic regression", logistic_regression, note="max_iter=1000"),
+    Model("SGD", sgd),
+    Model("LDA, shrinkage", lda_shrinkage, note='solver="lsqr", shrinkage="auto"'),
+    Model("linear SVC", linear_svc),
+    Model("multinomial NB", multinomial_nb, note="where no value is negative"),
+    Model("random forest", random_forest),
 )

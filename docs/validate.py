@@ -5,8 +5,8 @@
     python docs/validate.py --data DIR --patches stride=2 --pixels no noise=1.0 scaling=standard
 
 NAME=VALUE is a parameter of QMSClassifier, or else a setting of the solver that it uses (AdamSolver or CpmSolver of
-multiform.solvers). Of the 60,000 *training* images, 50,000 drawn at random train and the other 10,000 validate; the
-test images are not looked at.
+multiform.solvers); in capitals, as RANDOM_NORM=0.5, it is a constant of multiform.starts. Of the 60,000 *training*
+images, 50,000 drawn at random train and the other 10,000 validate; the test images are not looked at.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform import QMSClassifier
+from multiform import QMSClassifier, starts
 from multiform.datasets import load_fashion_mnist
 from multiform.images import ImagePatches
 from multiform.solvers import Solver
@@ -57,10 +57,13 @@ def build(settings: dict[str, Any], seed: int) -> QMSClassifier:
     >>> model.n_components, model.calibrate, model.solver_settings
     (36, False, {'slack': 0.8})
     """
+    for name in [name for name in settings if name.isupper()]:
+        setattr(starts, name, settings[name])
     known = QMSClassifier().get_params()
     own = {name: value for name, value in settings.items() if name in known}
+    rest = settings.keys() - known.keys()
     model = Tunable(**({"calibrate": False, "random_state": seed} | own))
-    model.solver_settings = {name: value for name, value in settings.items() if name not in known}
+    model.solver_settings = {name: settings[name] for name in rest if not name.isupper()}
     return model
 
 

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.defaults import MOST_NOISE, NOISE, batch_size_for, components_for, noise_levels, solver_for
+from multiform.defaults import MOST_NOISE, batch_size_for, components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import (
     CallbackSupportMixin,
     Monitor,
@@ -23,11 +23,12 @@ from multiform.fitting import (
     training_masks,
     unseen_scores,
     validation_split,
+    warn_if_overfitted,
 )
 from multiform.folds import group_codes, unit_samples
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
-from multiform.separators import Scaling, Separators, noise_energy
+from multiform.separators import Scaling, Separators, entries_of, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
     all_or_nothing,
@@ -44,6 +45,8 @@ from multiform.state import (
 from multiform.training import Member, Trained, Trainer
 
 __all__ = ["QMSClassifier", "fitted_classifier"]
+
+A_STREAM = 10**12  # samples
 
 # What a model file holds of every fitted model, and of some.
 FITTED = ("classes_", "components_", "offsets_", "n_components_", "temperature_", "n_iter_", "n_features_in_")
@@ -68,24 +71,26 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     ----------
     n_components : int or "auto", default="auto"
         q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features
-        (``p + 1`` rows are all that a nonnegative quadratic needs) or the model would pass 40 million coefficients.
+        (``p + 1`` rows are all that a nonnegative quadratic needs), few samples for so many features (``n / 2p``, but
+        no fewer than 9 and ``m + 1``), or the model would pass 40 million coefficients.
     n_models : int, default=1
         Models trained beside each other from different seeds and merged into one, whose member functions are the means
         of theirs: ``n_models * q`` rows. Steadier and a little more accurate, for so many times the work.
     alpha : float in [0, 1), default=0.5
         A pair with ``f_y / f_j`` below alpha is separated well enough and left alone.
-    noise : float or "auto", default=0.35
+    noise : float or "auto", default="auto"
         Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
         the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1. "auto" tries 0.1, 0.3,
-        1 and 2 beside each other and takes the one with the least log loss on the samples that calibrate the chances;
-        with 20,000 samples or 2 million cells and more, and where none calibrate, it is 0.35.
+        1 and 2 beside each other (0.3, 1 and 3 with fewer than 5 samples a feature) and takes the one with the least
+        log loss on the samples that calibrate the chances. With 20,000 samples or 2 million cells and more, and where
+        none calibrate, it is 0.35 (2 with fewer than 5 samples a feature). A number is a few times faster.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
         "adam": minibatch gradient, the fastest. "cpm": the coordinate perturbation method of the paper,
         row-synchronous, so that it uses all cores. "cpm-literal": the same to the paper's letter, one coordinate after
         the other over all samples.
     max_iter : int or "auto", default="auto"
-        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 5 passes, and more on small data,
-        so that Adam takes at least 350 steps; 10 sweeps over all samples, 14 where a sweep takes a part of many.
+        Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
+        so that Adam takes at least 350 steps; 10 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
@@ -186,7 +191,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         *,
         n_models: int = 1,
         alpha: float = 0.5,
-        noise: float | str = NOISE,
+        noise: float | str = "auto",
         solver: str = "adam",
         max_iter: int | str = "auto",
         batch_size: int | str = "auto",
@@ -268,13 +273,16 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         else:
             masks = training_masks(target, seed, groups) if self.calibrate and validation is None else [None]
         n_train = len(target) - (0 if held_out is None else len(held_out))
-        n_components = self._n_components(n_train, X.shape[1], len(classes))
-        solver = self._solver(n_train, n_components)
+        entries = entries_of(X)
+        n_components = self._n_components(n_train, X.shape[1], len(classes), entries is not None)
+        solver = self._solver(n_train, n_components, entries is not None)
         keep_zeros = self.solver != "adam"
         with Trainer.of(self, X, target, classes, weight, scaling=self.scaling, keep_zeros=keep_zeros) as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
             # What only calibrates the model chooses its noise, too.
-            levels = noise_levels(self.noise, *X.shape) if len(masks) > 1 else (self._noise(),)
+            choosing = len(masks) > 1
+            usual = (self._usual_noise(X.shape[0], X.shape[1], entries),)
+            levels = noise_levels(self.noise, *X.shape, entries=entries) if choosing else usual
             members = [
                 Member(seed + number, level, of_mean_one(class_weights, weight), sample_weight, None, start)
                 for level in levels
@@ -311,6 +319,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                     of_unseen = target[samples], None if weight is None else weight[samples]
                     level, temperature = best_calibrated([scores for scores, _ in unseen], *of_unseen)
                 separators = model(trained, 0, level)
+                if len(samples):
+                    warn_if_overfitted(trainer, separators, unseen[level][0], *of_unseen)
         fitted = self._fitted_attributes(separators, classes)
         losses = trained.losses[level * len(masks) * self.n_models]
         fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])
@@ -352,7 +362,13 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         n = len(target)
         seed = drawn_seed(self.random_state) + getattr(self, "n_iter_", 0)
         class_weights = of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)
-        n_components = self._n_components(n, X.shape[1], len(known)) if first_call else self.n_components_
+        # Of a stream, the first chunk does not say how many samples will come: as for many.
+        entries = entries_of(X)
+        is_sparse, p = entries is not None, X.shape[1]
+        n_components = self._n_components(A_STREAM, p, len(known), is_sparse) if first_call else self.n_components_
+        noise = self._usual_noise(A_STREAM, p, entries)
+        if isinstance(self.noise, str) and not first_call:
+            noise = float(getattr(self, "noise_", noise))
         start = None if first_call else self._trained_rows(self._scaling)
         moments = getattr(self, "_moments", None)
         # A constant rate, lower than the peak of the schedule of `fit`.
@@ -367,8 +383,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         separators: Separators | None = None
         with Trainer.of(self, X, target, known, weight, scaling=scaling) as trainer:
             if start is not None:
-                noise = noise_energy(start, self._noise())
-                separators = Separators(start, trainer.scaling, len(known), noise=noise)
+                separators = Separators(start, trainer.scaling, len(known), noise=noise_energy(start, noise))
             for part in parts:
                 if part.start == part.stop:
                     continue
@@ -379,7 +394,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                     temperature = here if first_call else float(np.exp(log_mean))
                 mask = np.zeros(n, dtype=np.float32)
                 mask[part] = whole[part]
-                member = Member(seed, self._noise(), class_weights, mask, None, start)
+                member = Member(seed, noise, class_weights, mask, None, start)
                 trained = trainer.train([member], solver, n_components, moments=moments)
                 start, moments, separators = trained.coefficients[0], trained.moments, trained.separators()
         assert separators is not None
@@ -388,7 +403,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             n_iter_=getattr(self, "n_iter_", 0) + 1,
             loss_curve_=[*getattr(self, "loss_curve_", []), *trained.losses[0]],
             temperature_=temperature,
-            noise_=self._noise(),
+            noise_=noise,
             _moments=moments,
         )
         self.__dict__.update(fitted)
@@ -458,18 +473,18 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
 
     # ------------------------------------------------------------------------------------- the parts of a fit
 
-    def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
+    def _n_components(self, n: int, n_features: int, n_classes: int, sparse: bool) -> int:
         if self.n_components == "auto" and self.warm_start and hasattr(self, "components_"):
             return int(self.n_components_)
-        return components_for(self.n_components, n, n_features, n_classes)
+        return components_for(self.n_components, n, n_features, n_classes, sparse=sparse)
 
-    def _noise(self) -> float:
+    def _usual_noise(self, n: int, p: int, entries: int | None) -> float:
         """The noise level where none is chosen."""
-        return float(getattr(self, "noise_", NOISE) if isinstance(self.noise, str) else self.noise)
+        return usual_noise(n, p, entries=entries) if isinstance(self.noise, str) else float(self.noise)
 
-    def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
+    def _solver(self, n: int, n_components: int, sparse: bool) -> AdamSolver | CpmSolver:
         asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
-        return solver_for(self.solver, n, n_components, **asked)  # type: ignore[arg-type]
+        return solver_for(self.solver, n, n_components, sparse=sparse, **asked)  # type: ignore[arg-type]
 
     def _split(
         self,

@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import Encodings
-from multiform.defaults import MOST_NOISE, components_for, solver_for
+from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import fit_temperature, log_scores, probabilities
-from multiform.separators import Scaling, Separators
+from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
     all_or_nothing,
@@ -62,8 +62,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    noise : sequence of float, default=(0.1, 0.3, 1.0, 2.0)
-        Levels of input noise to choose from; see `QMSClassifier`.
+    noise : sequence of float or "auto", default="auto"
+        Levels of input noise to choose from; see `QMSClassifier`. "auto": 0.1, 0.3, 1 and 2, or 0.3, 1 and 3 with
+        fewer than 5 samples a feature.
     encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
         "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
         scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
@@ -110,7 +111,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "noise": ["array-like"],
+        "noise": ["array-like", StrOptions({"auto"})],
         "encodings": [StrOptions({"auto", "plain", "enriched"}), list, tuple],
         "cv": ["cv_object"],
         "ensemble_size": [Interval(Integral, 1, None, closed="left")],
@@ -127,7 +128,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        noise: Any = (0.1, 0.3, 1.0, 2.0),
+        noise: Any = "auto",
         *,
         encodings: Any = "auto",
         cv: Any = 5,
@@ -172,13 +173,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
             are of new groups. A splitter given as `cv` gets them, too.
         """
-        noise = np.unique(np.asarray(self.noise, dtype=np.float64))
+        given, used = (X, y, groups), used_samples(sample_weight)
+        X, target, classes, weight = check_training_data(self, X, y, sample_weight)
+        levels = levels_to_try(*X.shape, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
+        noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
             raise ValueError(
                 f"noise of QMSClassifierCV must hold numbers from 0 to {MOST_NOISE:g}; got {self.noise!r}."
             )
-        given, used = (X, y, groups), used_samples(sample_weight)
-        X, target, classes, weight = check_training_data(self, X, y, sample_weight)
         groups = group_codes(groups, len(target), type(self).__name__, used)
         random = np.random.default_rng(drawn_seed(self.random_state))
         if isinstance(self.cv, Integral):
@@ -197,8 +199,15 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whole = np.ones(n) if weight is None else weight
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
         class_weights = of_mean_one(class_weights_of(self.class_weight, classes, target, weight), weight)
+        sparse = entries_of(X) is not None
         solver = solver_for(
-            "adam", n, 0, max_iter=self.max_iter, batch_size=self.batch_size, learning_rate=self.learning_rate
+            "adam",
+            n,
+            0,
+            max_iter=self.max_iter,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            sparse=sparse,
         )
         # A member for each setting and fold; the settings are encoding x noise.
         settings = [(e, float(sigma)) for e in range(len(encodings.names)) for sigma in noise]
@@ -210,7 +219,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 members = [
                     Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
                 ]
-                trained = trainer.train(members, solver, components_for(self.n_components, n, len(columns), m))
+                n_components = components_for(self.n_components, n, len(columns), m, sparse=sparse)
+                trained = trainer.train(members, solver, n_components)
                 separators += [trained.separators(member) for member in range(len(members))]
             for fold in range(n_folds):
                 held = np.flatnonzero(folds == fold)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -31,6 +32,11 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
 EIGHTS = {400: 8, 2_000: 2}
+
+ENOUGH_TO_WARN = 50  # unseen samples
+ENOUGH_TRAINING_SAMPLES = 1_000
+BY_HEART = 0.99  # training accuracy
+WORTH_A_WARNING = 0.1  # how far below it others are: one in ten thousand is at chance and well learnt
 
 
 def drawn_seed(random_state: Any) -> int:
@@ -104,6 +110,28 @@ def best_calibrated(scores: Sequence[Array], target: Array, weight: Array | None
     ]
     best = int(np.argmin(losses))
     return best, temperatures[best]
+
+
+class OverfittedWarning(UserWarning):
+    """A model knows its training samples by heart and is no better than chance on others."""
+
+
+def warn_if_overfitted(trainer: Trainer, model: Separators, unseen: Array, target: Array, weight: Array | None) -> None:
+    """Warn where the model is right on its training samples, and not above chance on unseen ones (their scores)."""
+    right = np.average(unseen.argmax(axis=1) == target, weights=weight)
+    chance = np.bincount(target, weights=weight).max() / (len(target) if weight is None else weight.sum())
+    if len(target) < ENOUGH_TO_WARN or right > chance + np.sqrt(chance * (1 - chance) / len(target)):
+        return
+    some = np.arange(0, len(trainer.target), max(1, len(trainer.target) // ENOUGH_TRAINING_SAMPLES))
+    learnt = np.mean(model.values(trainer.rows.part(some), trainer.engine).argmin(axis=1) == trainer.target[some])
+    if learnt >= BY_HEART and right < learnt - WORTH_A_WARNING:
+        warnings.warn(
+            f"QMSClassifier is right on {learnt:.0%} of its training samples, but on {right:.0%} of those held out, no "
+            f"better than the most frequent class ({chance:.0%}): do not trust its answers. Try QMSClassifierCV, a "
+            "larger noise, fewer columns or more samples, and see whether X says anything about y.",
+            OverfittedWarning,
+            stacklevel=4,
+        )
 
 
 # ----------------------------------------------------------------------------------------------- after each pass

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.engines import column_moments
 from multiform.runtime import effective_threads, on_gpu
-from multiform.separators import Scaling, as_stored
+from multiform.separators import Scaling, as_stored, entries_of
 
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
@@ -213,7 +213,10 @@ def choose_scaling(
             deviation = np.full_like(mean, _root_mean_square(deviation[~constant]))
         _refuse_extreme(deviation, constant)
         center, scale = mean, np.where(constant, np.inf, deviation)
-    if stored is not None and keep_zeros and _share_of_zeros(stored) >= MANY_ZEROS:
+    if stored is not None and entries_of(stored) is not None:
+        # Zeros stay zeros, or nothing would be sparse; a column that is stored nearly everywhere is centred still.
+        center = np.where(np.bincount(stored.indices, minlength=len(mean)) < stored.shape[0] / 2, 0.0, center)
+    elif stored is not None and keep_zeros and _share_of_zeros(stored) >= MANY_ZEROS:
         center = np.zeros_like(mean)
     chosen = Scaling(center, scale)
     if stored is None or not chosen.fits_single:

@@ -21,9 +21,10 @@ from multiform.state import require, require_array, require_names
 if TYPE_CHECKING:
     from multiform.engines import Engine
 
-__all__ = ["LARGEST_RESIDUAL", "Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
+__all__ = ["LARGEST_RESIDUAL", "Rows", "Scaling", "Separators", "as_stored", "entries_of", "noise_energy"]
 
 CHUNK_ROWS = 4096
+FEW_ENTRIES = 0.25  # of a row: from so many on, the dense kernels are as fast
 CHUNK_RESIDUALS = 4_000_000
 LARGEST_SINGLE = 1e30  # in size; 1 / LARGEST_SINGLE the smallest: beyond, single precision has no room for products
 FARTHEST, LARGEST_RESIDUAL = 1e140, 1e150  # beyond, only the direction counts, so that no square overflows
@@ -39,6 +40,14 @@ class Rows(NamedTuple):
     def n_features(self) -> int:
         return int(self.stored.shape[1])
 
+    @property
+    def sparse(self) -> bool:
+        """Whether a row has few entries: few are stored, and at most half of the columns are centred (see `inputs`)."""
+        if entries_of(self.stored) is None:
+            return False
+        centred = np.count_nonzero((self.scaling.center != 0) & np.isfinite(self.scaling.scale))
+        return bool(2 * centred <= self.n_features)
+
     def part(self, samples: Any) -> Rows:
         """Some of the rows."""
         return Rows(self.stored[samples], self.scaling)
@@ -53,6 +62,13 @@ class Rows(NamedTuple):
         scaled -= center
         scaled /= scale
         return scaled
+
+    def uncentred(self, samples: Any) -> tuple[Any, Floats]:
+        """Some of the rows, scaled, and what is left to subtract from each: sparse rows stay sparse, and uncentred."""
+        if not scipy.sparse.issparse(self.stored):
+            return self.scaled(samples), np.zeros(self.n_features, dtype=np.float32)
+        center, scale = self.scaling.single
+        return (self.stored[samples] @ scipy.sparse.diags_array(1 / scale)).tocsr(), center / scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,6 +316,13 @@ def noise_energy(coefficients: Floats, noise: float) -> Doubles | None:
     if noise == 0:
         return None
     return np.asarray(float(noise) ** 2 * (coefficients[:, :, :-1].astype(np.float64) ** 2).sum(axis=(1, 2)))
+
+
+def entries_of(X: Any) -> int | None:
+    """How many values a sparse matrix stores, where they are few; None of a dense one, and of one that is nearly so."""
+    if not scipy.sparse.issparse(X) or X.nnz > FEW_ENTRIES * X.shape[0] * X.shape[1]:
+        return None
+    return int(X.nnz)
 
 
 def as_stored(X: Any) -> Any | None:

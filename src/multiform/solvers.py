@@ -11,15 +11,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from multiform._typing import Floats, Indices, Ints
+from multiform._typing import Floats, Ints
 from multiform.runtime import in_threads, single_threaded_blas
 from multiform.separators import Rows
+from multiform.starts import ENOUGH_SAMPLES, ClassScatter, drawn_start
 
 __all__ = ["AdamSolver", "CpmSolver", "ModelBatch", "Moments", "Solver", "TrainingProblem"]
 
-MOST_FOR_MEANS = 2048
+ROW_RATE = 4.0  # a step by rows against one by coefficients, measured (docs/defaults.md)
 
-# Adam's running means of the gradient and of its square, and how many steps they have seen.
+# Adam's running means of the gradient and of its square, and how many steps they have seen. By rows there is no first
+# one, shape (m, q, 0), and the second has the shape (m, q).
 Moments = tuple[Floats, Floats, int]
 
 
@@ -43,6 +45,9 @@ class AdamSolver:
         only with this chance, to see whether that is still so; 1 visits every sample in every pass.
     final_rate : float in [0, 1]
         The learning rate at the end of the schedule, as a share of the first; 1 keeps it constant.
+    by_row : bool
+        For sparse rows: one second moment for every row of every ``A_k`` instead of one for every coefficient, and no
+        first one (`beta1` has no meaning), so that a step costs the entries of its batch, and nothing is put off.
     """
 
     n_passes: int
@@ -53,9 +58,16 @@ class AdamSolver:
     epsilon: float = 1e-8
     revisit: float = 0.2
     final_rate: float = 0.0
+    by_row: bool = False
 
     def rate(self, n_features: int) -> float:
-        return self.learning_rate / float(np.sqrt(n_features))
+        return (ROW_RATE if self.by_row else 1.0) * self.learning_rate / float(np.sqrt(n_features))
+
+    def no_moments(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """Both moments before the first step."""
+        if self.by_row:
+            return np.zeros((*coefficients.shape[:2], 0), np.float32), np.zeros(coefficients.shape[:2], np.float32)
+        return np.zeros_like(coefficients), np.zeros_like(coefficients)
 
 
 @dataclass(frozen=True)
@@ -203,77 +215,50 @@ class ModelBatch:
             yield distinct[number] if last[number] == member else distinct[number].copy()
 
     def distinct_starts(self, problem: TrainingProblem, n_threads: int = 1) -> tuple[list[Floats], list[int]]:
-        """The starts, and which of them each member has: members with equal seed, samples and columns share one."""
+        """The starts, and which of them each member has: members share one that differ in nothing it depends on."""
         n_members = len(self)
         if self.start is not None:
             return [self.initial_coefficients(problem, member) for member in range(n_members)], list(range(n_members))
         own = None if self.sample_weight is None or self.sample_weight.ndim == 1 else self.sample_weight
-        samples = [b"" if own is None else own[member].tobytes() for member in range(n_members)]
-        columns = [b"" if self.columns is None else self.columns[member].tobytes() for member in range(n_members)]
-        numbers: dict[tuple[int, bytes, bytes], int] = {}
-        which: list[int] = []
-        first: list[int] = []  # member of each start
-        for member, key in enumerate(zip(self.seed.tolist(), samples, columns, strict=True)):
-            if key not in numbers:
-                numbers[key] = len(numbers)
-                first.append(member)
-            which.append(numbers[key])
-        if len(problem.target) <= MOST_FOR_MEANS:
-            unused = np.random.default_rng(0)  # so few samples are all looked at
-            means: dict[bytes, Floats] = {}
-            for member in first:
-                if samples[member] not in means:
-                    means[samples[member]] = class_means(problem, self.member_weight(member), unused)
-            return [self.initial_coefficients(problem, member, means[samples[member]]) for member in first], which
-        with single_threaded_blas():
-            return in_threads(lambda member: self.initial_coefficients(problem, member), first, n_threads), which
+        # What is looked at, and so costs time: samples and columns; of many samples a part, drawn from the seed.
+        few = len(problem.target) <= ENOUGH_SAMPLES
+        looks = [
+            (
+                b"" if own is None else own[member].tobytes(),
+                b"" if self.columns is None else self.columns[member].tobytes(),
+                0 if few else seed,
+            )
+            for member, seed in enumerate(self.seed.tolist())
+        ]
+        keys = list(zip(looks, self.noise.tolist(), self.seed.tolist(), strict=True))
+        first: dict[object, int] = {}  # who is the first with each start
+        for member, key in enumerate(keys):
+            first.setdefault(key, member)
+        numbers = {key: number for number, key in enumerate(first)}
+        by_look: dict[object, list[int]] = {}
+        for member in first.values():
+            by_look.setdefault(looks[member], []).append(member)
 
-    def initial_coefficients(self, problem: TrainingProblem, member: int, means: Floats | None = None) -> Floats:
-        """The start of a member: given, or random rows that each vanish at the mean of their class.
+        def alike(members: list[int]) -> list[tuple[int, Floats]]:
+            scatter = self._scatter(problem, members[0])
+            return [(member, self.initial_coefficients(problem, member, scatter)) for member in members]
 
-        ``A_k`` is standard normal over sqrt(p) and ``b_k = A_k mean_k``, so that at first f_k is a random projection of
-        the distance to the mean of class k.
-        """
+        if few or n_threads == 1:
+            parts = list(map(alike, by_look.values()))
+        else:
+            with single_threaded_blas():
+                parts = in_threads(alike, list(by_look.values()), n_threads)
+        drawn = {member: start for part in parts for member, start in part}
+        return [drawn[member] for member in first.values()], [numbers[key] for key in keys]
+
+    def initial_coefficients(
+        self, problem: TrainingProblem, member: int, scatter: ClassScatter | None = None
+    ) -> Floats:
+        """The start of a member, given or drawn (`starts`); `scatter` is what it looks at, where that is known."""
         if self.start is not None:
             return np.array(self.start[member], dtype=np.float32, order="C")
-        columns = self.member_columns(member)
-        n_features = problem.n_features if columns is None else len(columns)
-        random = np.random.default_rng(int(self.seed[member]))
-        if means is None:
-            means = class_means(problem, self.member_weight(member), random)
-        if columns is not None:
-            means = means[:, columns]
-        coefficients = np.empty((problem.n_classes, self.n_components, n_features + 1), dtype=np.float32)
-        coefficients[:, :, :-1] = random.standard_normal(
-            (problem.n_classes, self.n_components, n_features), dtype=np.float32
-        ) / np.float32(np.sqrt(n_features))
-        coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], means)
-        return coefficients
+        scatter = scatter or self._scatter(problem, member)
+        return drawn_start(scatter, self.n_components, float(self.noise[member]), int(self.seed[member]))
 
-
-def class_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Floats:
-    """Weighted class means in scaled units, from about MOST_FOR_MEANS samples (a start needs no more).
-
-    Every class gets the same quota, so that a class of two samples among thousands has its mean too.
-    """
-    samples = samples_for_means(problem, weight, random)
-    rows = problem.rows.scaled(samples)
-    target = problem.target[samples]
-    share = np.ones(len(samples)) if weight is None else weight[samples]
-    membership = np.zeros((problem.n_classes, len(samples)))  # float64: repeating is weighting, to the last bit
-    membership[target, np.arange(len(samples))] = share
-    total = membership.sum(axis=1, keepdims=True)
-    return np.asarray(membership @ rows / np.where(total > 0, total, 1), dtype=np.float32)
-
-
-def samples_for_means(problem: TrainingProblem, weight: Floats | None, random: np.random.Generator) -> Indices:
-    """The samples that `class_means` looks at, ascending."""
-    samples = np.arange(len(problem.target)) if weight is None else np.flatnonzero(weight > 0)
-    if len(samples) > MOST_FOR_MEANS:
-        samples = random.permutation(samples)
-        small = problem.target[samples].astype(np.uint16 if problem.n_classes < 2**16 else np.int32)  # sorts faster
-        by_class = samples[np.argsort(small, kind="stable")]
-        counts = np.bincount(problem.target[samples], minlength=problem.n_classes)
-        rank = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
-        samples = np.sort(by_class[rank < max(8, MOST_FOR_MEANS // problem.n_classes)])
-    return samples
+    def _scatter(self, problem: TrainingProblem, member: int) -> ClassScatter:
+        return ClassScatter(problem, self.member_weight(member), self.member_columns(member), int(self.seed[member]))

@@ -7,16 +7,16 @@ call are trained over one matrix. Estimators, cross-validation, loyalty and diag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from multiform._typing import Array, Floats, Ints
-from multiform.engines import CpuEngine, Engine, TrainingState, engine_for, solve
+from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState, engine_for, solve
 from multiform.inputs import choose_scaling
 from multiform.separators import Scaling, Separators, as_stored, noise_energy
-from multiform.solvers import ModelBatch, Moments, Solver, TrainingProblem
+from multiform.solvers import AdamSolver, ModelBatch, Moments, Solver, TrainingProblem
 
 __all__ = ["Member", "Trained", "Trainer"]
 
@@ -132,6 +132,12 @@ class Trainer:
         problem = TrainingProblem(self.rows, self.target, self.n_classes)
         work = float(len(batch)) * self.rows.stored.shape[0] * self.rows.n_features * self.n_classes
         engine = self._engine_for(work * n_components * solver.n_passes)
+        if isinstance(solver, AdamSolver):
+            # A GPU has the rows dense, and trains them so.
+            by_row = self.rows.sparse and isinstance(engine, CpuEngine | ReferenceEngine)
+            solver = replace(solver, by_row=by_row)
+            if moments is not None and (moments[0][1].ndim == 2) != by_row:
+                moments = None  # of rows that were stored otherwise
         watch = None if after_pass is None else lambda state: after_pass(Trained(self, members, state))
         state = solve(problem, batch, solver, engine, moments=moments, after_pass=watch)
         if not all(np.isfinite(coefficients).all() for coefficients in state.coefficients):

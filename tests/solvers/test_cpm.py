@@ -39,7 +39,8 @@ def test_fast_cpm_ends_below_the_literal_one_at_equal_work(seed):
 def test_fast_cpm_starts_faster_on_small_data():
     """At the work of one literal sweep, less than two thirds of its excess over the floor (m - 1) alpha is left."""
     problem = standardised(*load_breast_cancer(return_X_y=True))
-    batch, n = plain_batch(problem), len(problem.target)
+    random = np.random.default_rng(0).normal(size=(1, 2, 8, 31)).astype(np.float32) / np.float32(np.sqrt(30))
+    batch, n = replace(plain_batch(problem), start=list(random)), len(problem.target)  # far from where it ends
     solver = CpmSolver(1, step=0.3, largest=2.0, slack=0.8, max_entries=n // 4, ramp=1)
     literal = solve(problem, batch, solver.literal(), cpu())
     fast = loss_at_equal_work(problem, batch, solver, literal.counts["looked"])

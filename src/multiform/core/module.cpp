@@ -17,6 +17,7 @@
 
 #include "adam.hpp"
 #include "cpm.hpp"
+#include "sparse_adam.hpp"
 
 namespace nb = nanobind;
 using namespace multiform;
@@ -229,6 +230,50 @@ void member_values(const RowsView& view, Array<const float, 3> weights, std::opt
     });
 }
 
+// The same of sparse rows, from their entries and from the columns that they have.
+void sparse_member_values(const RowsView& view, Array<const float, 3> weights,
+                          std::optional<Array<const int32_t, 1>> columns, int n_threads, Array<float, 2> out) {
+    constexpr int64_t kTileRows = 64;
+    const int64_t m = static_cast<int64_t>(weights.shape(0)), q = static_cast<int64_t>(weights.shape(1));
+    const int64_t width = static_cast<int64_t>(weights.shape(2)), n = view.rows.n_rows, outputs = padded(m * q);
+    const int64_t selected = columns ? static_cast<int64_t>(columns->size()) : view.rows.n_columns;
+    if (width != selected + 1 || static_cast<int64_t>(out.shape(0)) != n || static_cast<int64_t>(out.shape(1)) != m)
+        throw nb::value_error("member_values: shapes do not fit");
+    const float* w = weights.data();
+    const RowEntries entries(view.rows, columns ? columns->data() : nullptr, selected);
+    float* target = out.data();
+    nb::gil_scoped_release release;
+    std::vector<int64_t> start{0};
+    std::vector<int32_t> index, slot(static_cast<size_t>(selected), -1), used;
+    std::vector<float> value;
+    for (int64_t i = 0; i < n; ++i) {
+        entries.read(i, index, value);
+        start.push_back(static_cast<int64_t>(index.size()));
+    }
+    for (int32_t& feature : index) {
+        if (slot[feature] < 0) {
+            slot[feature] = static_cast<int32_t>(used.size());
+            used.push_back(feature);
+        }
+        feature = slot[feature];
+    }
+    Team team(n_threads);
+    std::vector<float> laid_out(used.size() * static_cast<size_t>(outputs), 0.0f);
+    team.each(m * q, [&](int64_t o, int) {
+        for (size_t at = 0; at < used.size(); ++at) laid_out[at * outputs + o] = w[o * width + used[at]];
+    });
+    std::vector<float> z(static_cast<size_t>(team.size() * outputs));
+    team.each((n + kTileRows - 1) / kTileRows, [&](int64_t tile, int thread) {
+        float* residual = z.data() + thread * outputs;
+        for (int64_t i = tile * kTileRows; i < std::min(n, (tile + 1) * kTileRows); ++i) {
+            view.kernels->sum_rows({index.data() + start[i], value.data() + start[i], start[i + 1] - start[i],
+                                    laid_out.data(), outputs, residual});
+            for (int64_t o = 0; o < m * q; ++o) residual[o] -= w[o * width + selected];
+            view.kernels->member_values(residual, outputs, 1, m, q, target + i * m);
+        }
+    });
+}
+
 // Mean, variance, least and most value of each column; dense rows only.
 void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, Array<double, 1> variance,
                     Array<float, 1> least, Array<float, 1> most) {
@@ -346,6 +391,28 @@ NB_MODULE(_core, module) {
         nb::arg("seed"), nb::arg("batch_size"), nb::arg("n_passes"), nb::arg("learning_rate"), nb::arg("beta1"),
         nb::arg("beta2"), nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"), nb::arg("steps"));
     module.def(
+        "sparse_adam_member",
+        [](nb::object problem, Array<float, 3> weights, Array<float, 2> second,
+           std::optional<Array<const int32_t, 1>> columns, std::optional<Array<const float, 1>> sample_weight,
+           Array<const float, 1> class_weight, float alpha, float noise, uint64_t seed, int64_t batch_size,
+           int64_t n_passes, float learning_rate, float beta2, float epsilon, float revisit, float final_rate,
+           int64_t steps) {
+            const auto& view = nb::cast<const ProblemView&>(problem);
+            MemberArrays arrays = make_member(view, weights, columns, sample_weight, class_weight, alpha, noise, seed);
+            if (second.shape(0) != weights.shape(0) || second.shape(1) != weights.shape(1))
+                throw nb::value_error("the second moments must have the shape (classes, components)");
+            if (batch_size < 1 || n_passes < 1) throw nb::value_error("batch_size and n_passes must be at least 1");
+            arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(second)});
+            const AdamSettings settings{batch_size, n_passes, learning_rate, 0.0f, beta2, epsilon, revisit, final_rate};
+            return HeldAdam{
+                std::make_unique<SparseAdamMember>(view.problem, arrays.member, settings, second.data(), steps),
+                std::move(arrays.keep)};
+        },
+        nb::arg("problem"), nb::arg("weights"), nb::arg("second"), nb::arg("columns").none(),
+        nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
+        nb::arg("seed"), nb::arg("batch_size"), nb::arg("n_passes"), nb::arg("learning_rate"), nb::arg("beta2"),
+        nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"), nb::arg("steps"));
+    module.def(
         "train_adam",
         [](nb::typed<nb::list, HeldAdam> members, int n_threads, int64_t until, double seconds) {
             run_batch(
@@ -396,6 +463,8 @@ NB_MODULE(_core, module) {
 
     module.def("member_values", &member_values, nb::arg("rows"), nb::arg("weights"), nb::arg("columns").none(),
                nb::arg("sgemm"), nb::arg("n_threads"), nb::arg("out"));
+    module.def("sparse_member_values", &sparse_member_values, nb::arg("rows"), nb::arg("weights"),
+               nb::arg("columns").none(), nb::arg("n_threads"), nb::arg("out"));
     module.def("column_moments", &column_moments, nb::arg("rows"), nb::arg("n_threads"), nb::arg("mean"),
                nb::arg("variance"), nb::arg("least"), nb::arg("most"));
     module.def("gather_rows", &gather_rows, nb::arg("rows"), nb::arg("samples"), nb::arg("out"));

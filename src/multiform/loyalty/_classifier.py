@@ -65,7 +65,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : classifier, default=None
         Any classifier whose `fit` takes `sample_weight`, or that has the parameter `class_weight`. None means
-        :class:`~multiform.QMSClassifier` with ``noise="auto"``. The models of a QMSClassifier are trained in batches
+        :class:`~multiform.QMSClassifier`. The models of a QMSClassifier are trained in batches
         over one matrix, the altered ones started from the nominal; with `early_stopping` or `n_models`, and around
         other classifiers, every model is a fit of its own.
     beta : float in (0, 1) or sequence of them, default=0.05
@@ -232,7 +232,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _unfitted(self, seed: int) -> Any:
         """The classifier to train, of which every model is a copy."""
         if self.estimator is None:
-            return QMSClassifier(noise="auto", n_jobs=self.n_jobs, random_state=seed)
+            return QMSClassifier(n_jobs=self.n_jobs, random_state=seed)
         if not is_classifier(self.estimator):
             raise ValueError(f"estimator of LoyaltyClassifier must be a classifier; got {self.estimator!r}.")
         return clone(self.estimator)

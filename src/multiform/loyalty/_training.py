@@ -30,12 +30,12 @@ from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
 from multiform.prediction import log_scores
 from multiform.runtime import jobs_for
-from multiform.separators import Separators
+from multiform.separators import Separators, entries_of
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.training import Member, Trained, Trainer
 
 # Chosen on a validation part of Fashion-MNIST's training data (docs/loyalty.md).
-ALTERED_PASSES = 1 / 3  # passes of an altered model, of the nominal's
+ALTERED_PASSES = 1 / 3  # passes of an altered model, of the nominal's; two at least
 ALTERED_RATE = 0.5  # learning rate of an altered model, of the nominal's
 ALTERED_REVISIT = 0.05  # see AdamSolver
 NEAR = 0.55  # a pair with f_y / f_j above this share of alpha may become active
@@ -64,14 +64,15 @@ def quadratic_committees(
     estimator._validate_params()  # as its own fit would
     seed, n, m = drawn_seed(estimator.random_state), len(target), len(classes)
     class_weights = of_mean_one(class_weights_of(estimator.class_weight, classes, target, weight), weight)
-    n_components = components_for(estimator.n_components, n, X.shape[1], m)
+    entries = entries_of(X)
+    n_components = components_for(estimator.n_components, n, X.shape[1], m, sparse=entries is not None)
     parameters = estimator.get_params()
     asked = {name: parameters[name] for name in ("max_iter", "batch_size", "learning_rate")}
-    solver = solver_for(estimator.solver, n, n_components, **asked)
+    solver = solver_for(estimator.solver, n, n_components, sparse=entries is not None, **asked)
     many = n >= SAMPLED_FROM
     altered_solver = _altered(solver, altered_iter, many)
     masks = masked_weights([None, *(np.isin(np.arange(n), rows) for rows, _ in splits)], weight)
-    levels = noise_levels(estimator.noise, *X.shape)
+    levels = noise_levels(estimator.noise, *X.shape, entries=entries)
 
     def classifier(trained: Trained, member: int, noise: float) -> QMSClassifier:
         """A member of the batch as a fitted classifier of its own."""
@@ -147,7 +148,7 @@ def _altered(solver: AdamSolver | CpmSolver, altered_iter: int | str, many: bool
     """The solver of the altered models; with many samples, few and gentle passes do."""
     n_passes = solver.n_passes if isinstance(altered_iter, str) else int(altered_iter)
     if many and isinstance(altered_iter, str):
-        n_passes = max(1, round(ALTERED_PASSES * n_passes))
+        n_passes = max(2, round(ALTERED_PASSES * n_passes))
     if many and isinstance(solver, AdamSolver):
         rate = ALTERED_RATE * solver.learning_rate
         return replace(solver, n_passes=n_passes, learning_rate=rate, revisit=ALTERED_REVISIT)

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.defaults import batch_size_for, components_for, noise_levels, solver_for, usual_noise
+from multiform.defaults import MOST_NOISE, batch_size_for, components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import (
     CallbackSupportMixin,
     Monitor,
@@ -39,7 +39,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
-    require_positive,
+    require_temperature,
     require_whole,
 )
 from multiform.training import Member, Trained, Trainer
@@ -166,7 +166,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_models": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="left")],
-        "noise": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "noise": [Interval(Real, 0, MOST_NOISE, closed="both"), StrOptions({"auto"})],
         "solver": [StrOptions({"adam", "cpm", "cpm-literal"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -571,8 +571,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         offsets = require_array(state["offsets_"], (m, q), "f", "offsets_")
         scaling = Scaling.from_plain(state["scaling"], p)
         require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
-        require(np.isfinite(components).all() and np.isfinite(offsets).all(), "a separator is not finite")
-        require_positive(state["temperature_"], "temperature_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            Separators.of_components(components, offsets, scaling).checked()
+        require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         for part in ("n_components_", "n_trained"):
             require_whole(state[part], 1, part)

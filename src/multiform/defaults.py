@@ -10,6 +10,7 @@ MOST_COEFFICIENTS = 40_000_000
 LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples
 NOISE = 0.35
+MOST_NOISE = 1e6  # beyond, single precision has no room for its square, and nothing is learnt
 NOISE_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to choose from
 WIDE_UP_TO = 5  # samples a column: with fewer of them only more noise keeps the columns in check
 WIDE_NOISE = 2.0

@@ -6,14 +6,13 @@ All of these are constant values: plain settings and arrays. X is never copied p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from multiform._typing import Floats, Ints
-from multiform.runtime import single_threaded_blas
+from multiform.runtime import in_threads, single_threaded_blas
 from multiform.separators import Rows
 from multiform.starts import ENOUGH_SAMPLES, ClassScatter, drawn_start
 
@@ -247,8 +246,8 @@ class ModelBatch:
         if few or n_threads == 1:
             parts = list(map(alike, by_look.values()))
         else:
-            with single_threaded_blas(), ThreadPoolExecutor(min(len(by_look), n_threads)) as threads:
-                parts = list(threads.map(alike, by_look.values()))
+            with single_threaded_blas():
+                parts = in_threads(alike, list(by_look.values()), n_threads)
         drawn = {member: start for part in parts for member, start in part}
         return [drawn[member] for member in first.values()], [numbers[key] for key in keys]
 

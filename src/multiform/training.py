@@ -79,10 +79,9 @@ class Trainer:
         keep_zeros: bool = False,
     ) -> None:
         stored = as_stored(X)
-        X = X if stored is None else stored
         if isinstance(scaling, str):
-            scaling = choose_scaling(X, scaling, weight, n_jobs, keep_zeros)
-        self.rows, self.scaling = scaling.read(X), scaling
+            scaling = choose_scaling(X, scaling, weight, n_jobs, keep_zeros, stored)
+        self.rows, self.scaling = scaling.read(X if stored is None else stored), scaling
         self.target, self.n_classes, self.weight, self.alpha = target, n_classes, weight, float(alpha)
         self._device, self._n_jobs = device, n_jobs
         self._engine: Engine | None = None
@@ -143,7 +142,13 @@ class Trainer:
             if moments is not None and (moments[0][1].ndim == 2) != by_row:
                 moments = None  # of rows that were stored otherwise
         watch = None if after_pass is None else lambda state: after_pass(Trained(self, members, state))
-        return Trained(self, members, solve(problem, batch, solver, engine, moments=moments, after_pass=watch))
+        state = solve(problem, batch, solver, engine, moments=moments, after_pass=watch)
+        if not all(np.isfinite(coefficients).all() for coefficients in state.coefficients):
+            raise ValueError(
+                "Training has left the range of single precision: noise and learning_rate must be smaller, "
+                f"noise is at most {max(member.noise for member in members):.3g}."
+            )
+        return Trained(self, members, state)
 
     @property
     def engine(self) -> Engine:

@@ -175,6 +175,8 @@ class _CpmState(_CpuState):
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch, solver: CpmSolver) -> None:
         super().__init__(engine, problem, batch)
+        # Members are side by side, else the classes of a row, or the tiles that are looked at together.
+        self._n_threads = min(engine.n_threads, max(len(batch), problem.n_classes, 16))
         settings: dict[str, Any] = asdict(solver)
         del settings["n_passes"], settings["step"]
         settings["max_entries"] = solver.max_entries * problem.n_classes

@@ -13,7 +13,7 @@ NOISE = 0.35
 NOISE_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to choose from
 WIDE_UP_TO = 5  # samples a column: with fewer of them only more noise keeps the columns in check
 WIDE_NOISE = 2.0
-WIDE_NOISE_LEVELS = (0.3, 1.0, 3.0)
+WIDE_NOISE_LEVELS = (1.0, 2.0, 3.0)
 CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, one level is as good and the choice slow
 
 
@@ -70,7 +70,7 @@ def noise_levels(noise: float | str, n_samples: int, n_features: int) -> tuple[f
     >>> noise_levels(0.5, 100, 4), noise_levels("auto", 100, 4), noise_levels("auto", 60_000, 784)
     ((0.5,), (0.1, 0.3, 1.0, 2.0), (0.35,))
     >>> noise_levels("auto", 1_000, 500), noise_levels("auto", 10_000, 5_000)
-    ((0.3, 1.0, 3.0), (2.0,))
+    ((1.0, 2.0, 3.0), (2.0,))
     """
     if not isinstance(noise, str):
         return (float(noise),)

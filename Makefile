@@ -6,17 +6,19 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,$(
     $(name) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $(name))))
 OLDEST_PYTHON ?= python3.11
 JOBS ?= 2
+CASES ?= 2000
+SEED ?= 0
 CUDA ?= cuda12x
 WHEEL_PYTHONS ?= $(foreach name,python3.11 python3.12,$(shell $(name) -c '' 2>/dev/null && echo $(name)))
 
+comma := ,
 BIN := .venv/bin
 OLDEST := .venv-oldest/bin
-SANITIZED := build/sanitize
 SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so' ! -path '*/__pycache__/*')
 CORE := $(wildcard src/multiform/core/* src/multiform/engines/cuda/*.cu*) tests/gpu/emulator.hpp
 PYTEST := python -m pytest -q -n $(JOBS)
 
-.PHONY: help demo docs test test-all test-oldest test-gpu test-aarch64 wheel lint format stubs sanitize clean
+.PHONY: help demo docs test test-all test-oldest fuzz faults test-gpu test-aarch64 wheel lint format stubs sanitize clean
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
 
@@ -34,6 +36,9 @@ test-all: .venv/installed  ## the slow tests too: statistics, every kernel with 
 
 test-oldest: .venv-oldest/installed  ## the fast tests with the oldest supported NumPy and scikit-learn
 	$(OLDEST)/$(PYTEST) --pyargs multiform tests
+
+fuzz: .venv/installed  ## hostile files, sessions and tables (CASES=2000 SEED=0 JOBS=2; KEEP=1 keeps what it finds)
+	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS) $(if $(KEEP),--keep)
 
 test-gpu: .venv/installed  ## the engine on an NVIDIA GPU: every check, the estimators (CUDA=cuda13x for CUDA 13)
 	$(BIN)/python -m pip install -q "cupy-$(CUDA)"
@@ -76,17 +81,25 @@ stubs: .venv/installed .venv/tools .venv/lint  ## write src/multiform/_core.pyi 
 	$(BIN)/ruff check -q --fix --ignore E501 src/multiform/_core.pyi
 	$(BIN)/ruff format -q src/multiform/_core.pyi
 
-# The sanitized core stands beside a copy of the Python files, and the tests of the solvers run on that copy.
+# A sanitized core stands beside a copy of the Python files, build/NAME/package.
+define sanitized
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B build/$(1) -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	    -DMULTIFORM_SANITIZE=$(2) -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/$(1)
+	rm -rf build/$(1)/package && mkdir -p build/$(1)/package
+	cp -r src/multiform build/$(1)/package/ && rm -f build/$(1)/package/multiform/*.so
+	cp build/$(1)/_core*.so build/$(1)/package/multiform/
+endef
+
 sanitize: .venv/installed .venv/tools  ## address and undefined-behaviour sanitizers over the core
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Release \
-	    -DMULTIFORM_SANITIZE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
-	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(SANITIZED)
-	rm -rf $(SANITIZED)/package && mkdir -p $(SANITIZED)/package
-	cp -r src/multiform $(SANITIZED)/package/ && rm -f $(SANITIZED)/package/multiform/*.so
-	cp $(SANITIZED)/_core*.so $(SANITIZED)/package/multiform/
+	$(call sanitized,sanitize,address$(comma)undefined)
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(SANITIZED)/package \
+	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/sanitize/package \
 	    $(BIN)/python -m pytest -q -p no:cacheprovider tests/solvers
+
+faults: .venv/installed .venv/tools  ## a starved machine: memory, threads, disk, signals, forks, races (half an hour)
+	$(call sanitized,thread,thread)
+	CXX="$(CXX)" $(BIN)/python -m tests.faults --sanitized build/thread/package
 
 clean:  ## remove what the targets above have made
 	rm -rf .venv .venv-oldest build dist demo-output docs/_build docs/generated docs/gallery_built \

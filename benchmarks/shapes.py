@@ -1,4 +1,4 @@
-"""Data of every shape: few samples or many, narrow or wide, linear or quadratic targets, many classes.
+"""Data of every shape: few samples or many, narrow or wide, dense or sparse, linear or quadratic, many classes.
 
 All are drawn anew from the seed, standard normal unless said otherwise, with fresh samples to judge by. A linear target
 is the largest of m random linear functions of all columns, without noise, so that only the number of samples limits
@@ -20,6 +20,7 @@ from benchmarks.options import benchmark_parser, models_named, names
 from benchmarks.peers import Model
 from benchmarks.tables import Table, publish, run_description
 from benchmarks.uci import judged_chances
+from benchmarks.words import fortunes, uniform_entries, zipf_words
 
 N_FRESH = 2_000
 Split = tuple[Any, NDArray[np.intp], Any, NDArray[np.intp]]  # X, y to train, X, y to judge
@@ -34,10 +35,11 @@ class Shape:
     n: int
     p: int
     draw: Callable[[np.random.Generator], Split]
+    entries: int = 0  # of a sparse matrix, about
 
     @property
     def cells(self) -> int:
-        return self.n * self.p
+        return self.entries or self.n * self.p
 
 
 def linear(n: int, p: int, m: int, random: np.random.Generator) -> Split:
@@ -67,6 +69,29 @@ def many_classes(n_each: int, p: int, m: int, random: np.random.Generator) -> Sp
     return X[:n], y[:n], X[n:], y[n:]
 
 
+def fresh_words(draw: Callable[..., Any], n: int, p: int, m: int, random: np.random.Generator) -> Split:
+    """Sparse rows: `n` of those drawn, and as many fresh ones as of all shapes."""
+    X, y = draw(n + N_FRESH, p, m, random)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+def fortune_texts(folder: str, random: np.random.Generator) -> Split:
+    """TF-IDF of the words that two texts have or more; the file is the class, and a quarter of each is held out."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.model_selection import train_test_split
+
+    texts, files = fortunes(folder)
+    y = np.unique(files, return_inverse=True)[1]
+    known, fresh = train_test_split(np.arange(len(y)), stratify=y, random_state=int(random.integers(2**31)))
+    words = TfidfVectorizer(sublinear_tf=True, min_df=2, dtype=np.float32)
+    X = words.fit_transform([texts[i] for i in known])
+    return X, y[known], words.transform([texts[i] for i in fresh]), y[fresh]
+
+
+def sparse(draw: Callable[..., Any], name: str, n: int, p: int, m: int) -> Shape:
+    return Shape(f"{name}, {n:,} x {p:,}, {m} classes", "sparse", n, p, partial(fresh_words, draw, n, p, m), 60 * n)
+
+
 def dense(target: Callable[..., Split], n: int, p: int, m: int = 3) -> Shape:
     return Shape(f"{target.__name__}, {n:,} x {p:,}", target.__name__, n, p, partial(target, n, p, m))
 
@@ -76,6 +101,10 @@ SHAPES: tuple[Shape, ...] = (
     *(dense(linear, n, p) for n, p in ((10_000, 100), (100_000, 20), (1_000, 50_000))),
     *(dense(quadratic, n, p) for n, p in ((200, 5), (1_000, 20), (2_000, 200), (10_000, 100), (100_000, 20))),
     Shape("300 classes of 5, 20 columns", "classes", 1_500, 20, partial(many_classes, 5, 20, 300)),
+    sparse(zipf_words, "words", 1_000, 5_000, 5),
+    sparse(zipf_words, "words", 4_800, 5_000, 20),
+    sparse(zipf_words, "words", 16_000, 50_000, 20),
+    sparse(uniform_entries, "entries at .11 %", 16_000, 50_000, 20),
 )
 
 
@@ -100,6 +129,8 @@ def takes(model: Model, shape: Shape, X: Any) -> bool:
         return bool(X.min() >= 0)
     if model.name == "LDA, shrinkage":
         return isinstance(X, np.ndarray) and shape.p <= 5_000
+    if model.name == "random forest" and not isinstance(X, np.ndarray):
+        return shape.cells <= 100_000
     return True
 
 
@@ -110,10 +141,17 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--cells", type=float, default=5e6, help="skip larger n x p (default: 5e6)")
     parser.add_argument("--only", type=names, help='only these models, comma-separated; "ours", "peers"')
     parser.add_argument("--repeats", type=int, default=1, help="draws of each shape (seed, seed + 1, ...)")
+    parser.add_argument("--fortunes", help="a folder of Debian's fortunes, /usr/share/games/fortunes: texts as well")
     options = parser.parse_args(argv)
 
     models = models_named((*settings.UCI, *peers.SHAPES), options.only)
-    shapes = [s for s in SHAPES if s.cells <= options.cells and (not options.kinds or s.kind in options.kinds)]
+    known = SHAPES
+    if options.fortunes:
+        texts, files = fortunes(options.fortunes)
+        name = f"fortunes, {len(texts):,} texts in {len(set(files))} files"
+        draw = partial(fortune_texts, options.fortunes)
+        known = (*SHAPES, Shape(name, "texts", len(texts), 0, draw, 20 * len(texts)))
+    shapes = [s for s in known if s.cells <= options.cells and (not options.kinds or s.kind in options.kinds)]
     if not shapes:
         parser.error(f"--kinds {options.kinds}, --cells {options.cells:g}: no shape is left.")
     tables = []

@@ -2,8 +2,6 @@
 The compiled core: row access, the ratio loss, Adam and the coordinate perturbation method.
 """
 
-from collections.abc import Sequence
-
 import numpy
 from numpy.typing import NDArray
 from typing_extensions import CapsuleType
@@ -63,7 +61,7 @@ def adam_member(
     final_rate: float,
     steps: int,
 ) -> AdamMember: ...
-def train_adam(members: Sequence[AdamMember], n_threads: int, until: int, seconds: float) -> None: ...
+def train_adam(members: list[AdamMember], n_threads: int, until: int, seconds: float) -> None: ...
 
 class CpmMember:
     @property
@@ -100,7 +98,7 @@ def cpm_member(
     largest: float,
     largest_offset: float,
 ) -> CpmMember: ...
-def sweep_cpm(members: Sequence[CpmMember], n_threads: int, until: int, seconds: float) -> None: ...
+def sweep_cpm(members: list[CpmMember], n_threads: int, until: int, seconds: float) -> None: ...
 def member_values(
     rows: Rows,
     weights: NDArray[numpy.float32],

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.defaults import batch_size_for, components_for, noise_levels, solver_for, usual_noise
+from multiform.defaults import MOST_NOISE, batch_size_for, components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import (
     CallbackSupportMixin,
     Monitor,
@@ -28,7 +28,7 @@ from multiform.fitting import (
 from multiform.folds import group_codes, unit_samples
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
-from multiform.separators import Scaling, Separators, noise_energy
+from multiform.separators import Scaling, Separators, entries_of, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
     all_or_nothing,
@@ -39,7 +39,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
-    require_positive,
+    require_temperature,
     require_whole,
 )
 from multiform.training import Member, Trained, Trainer
@@ -166,7 +166,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_models": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, 1, closed="left")],
-        "noise": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "noise": [Interval(Real, 0, MOST_NOISE, closed="both"), StrOptions({"auto"})],
         "solver": [StrOptions({"adam", "cpm", "cpm-literal"})],
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -273,14 +273,16 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         else:
             masks = training_masks(target, seed, groups) if self.calibrate and validation is None else [None]
         n_train = len(target) - (0 if held_out is None else len(held_out))
-        n_components = self._n_components(n_train, X.shape[1], len(classes))
-        solver = self._solver(n_train, n_components)
+        entries = entries_of(X)
+        n_components = self._n_components(n_train, X.shape[1], len(classes), entries is not None)
+        solver = self._solver(n_train, n_components, entries is not None)
         keep_zeros = self.solver != "adam"
         with Trainer.of(self, X, target, classes, weight, scaling=self.scaling, keep_zeros=keep_zeros) as trainer:
             starts = self._starts(classes, n_components, trainer.scaling)
             # What only calibrates the model chooses its noise, too.
             choosing = len(masks) > 1
-            levels = noise_levels(self.noise, *X.shape) if choosing else (self._usual_noise(*X.shape),)
+            usual = (self._usual_noise(X.shape[0], X.shape[1], entries),)
+            levels = noise_levels(self.noise, *X.shape, entries=entries) if choosing else usual
             members = [
                 Member(seed + number, level, of_mean_one(class_weights, weight), sample_weight, None, start)
                 for level in levels
@@ -361,8 +363,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         seed = drawn_seed(self.random_state) + getattr(self, "n_iter_", 0)
         class_weights = of_mean_one(class_weights_of(self.class_weight, known, target, weight), weight)
         # Of a stream, the first chunk does not say how many samples will come: as for many.
-        n_components = self._n_components(A_STREAM, X.shape[1], len(known)) if first_call else self.n_components_
-        noise = self._usual_noise(A_STREAM, X.shape[1])
+        entries = entries_of(X)
+        is_sparse, p = entries is not None, X.shape[1]
+        n_components = self._n_components(A_STREAM, p, len(known), is_sparse) if first_call else self.n_components_
+        noise = self._usual_noise(A_STREAM, p, entries)
         if isinstance(self.noise, str) and not first_call:
             noise = float(getattr(self, "noise_", noise))
         start = None if first_call else self._trained_rows(self._scaling)
@@ -469,18 +473,18 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
 
     # ------------------------------------------------------------------------------------- the parts of a fit
 
-    def _n_components(self, n: int, n_features: int, n_classes: int) -> int:
+    def _n_components(self, n: int, n_features: int, n_classes: int, sparse: bool) -> int:
         if self.n_components == "auto" and self.warm_start and hasattr(self, "components_"):
             return int(self.n_components_)
-        return components_for(self.n_components, n, n_features, n_classes)
+        return components_for(self.n_components, n, n_features, n_classes, sparse=sparse)
 
-    def _usual_noise(self, n: int, p: int) -> float:
+    def _usual_noise(self, n: int, p: int, entries: int | None) -> float:
         """The noise level where none is chosen."""
-        return usual_noise(n, p) if isinstance(self.noise, str) else float(self.noise)
+        return usual_noise(n, p, entries=entries) if isinstance(self.noise, str) else float(self.noise)
 
-    def _solver(self, n: int, n_components: int) -> AdamSolver | CpmSolver:
+    def _solver(self, n: int, n_components: int, sparse: bool) -> AdamSolver | CpmSolver:
         asked = {"max_iter": self.max_iter, "batch_size": self.batch_size, "learning_rate": self.learning_rate}
-        return solver_for(self.solver, n, n_components, **asked)  # type: ignore[arg-type]
+        return solver_for(self.solver, n, n_components, sparse=sparse, **asked)  # type: ignore[arg-type]
 
     def _split(
         self,
@@ -567,8 +571,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         offsets = require_array(state["offsets_"], (m, q), "f", "offsets_")
         scaling = Scaling.from_plain(state["scaling"], p)
         require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
-        require(np.isfinite(components).all() and np.isfinite(offsets).all(), "a separator is not finite")
-        require_positive(state["temperature_"], "temperature_")
+        with np.errstate(over="ignore", invalid="ignore"):
+            Separators.of_components(components, offsets, scaling).checked()
+        require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         for part in ("n_components_", "n_trained"):
             require_whole(state[part], 1, part)

@@ -13,14 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import Encodings
-from multiform.defaults import components_for, levels_to_try, solver_for
+from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.prediction import fit_temperature, log_scores, probabilities
-from multiform.separators import Scaling, Separators
+from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
+    MOST_TEMPERATURE,
     all_or_nothing,
     fitted_state,
     require,
@@ -29,7 +30,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
-    require_positive,
+    require_temperature,
     require_whole,
 )
 from multiform.training import Member, Trainer
@@ -174,10 +175,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         given, used = (X, y, groups), used_samples(sample_weight)
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
-        levels = levels_to_try(*X.shape) if isinstance(self.noise, str) else self.noise
+        levels = levels_to_try(*X.shape, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
         noise = np.unique(np.asarray(levels, dtype=np.float64))
-        if noise.ndim != 1 or len(noise) == 0 or not (np.isfinite(noise).all() and (noise >= 0).all()):
-            raise ValueError(f"noise of QMSClassifierCV must hold numbers that are not negative; got {self.noise!r}.")
+        if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
+            raise ValueError(
+                f"noise of QMSClassifierCV must hold numbers from 0 to {MOST_NOISE:g}; got {self.noise!r}."
+            )
         groups = group_codes(groups, len(target), type(self).__name__, used)
         random = np.random.default_rng(drawn_seed(self.random_state))
         if isinstance(self.cv, Integral):
@@ -196,8 +199,15 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         whole = np.ones(n) if weight is None else weight
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
         class_weights = of_mean_one(class_weights_of(self.class_weight, classes, target, weight), weight)
+        sparse = entries_of(X) is not None
         solver = solver_for(
-            "adam", n, 0, max_iter=self.max_iter, batch_size=self.batch_size, learning_rate=self.learning_rate
+            "adam",
+            n,
+            0,
+            max_iter=self.max_iter,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            sparse=sparse,
         )
         # A member for each setting and fold; the settings are encoding x noise.
         settings = [(e, float(sigma)) for e in range(len(encodings.names)) for sigma in noise]
@@ -209,7 +219,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 members = [
                     Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
                 ]
-                trained = trainer.train(members, solver, components_for(self.n_components, n, len(columns), m))
+                n_components = components_for(self.n_components, n, len(columns), m, sparse=sparse)
+                trained = trainer.train(members, solver, n_components)
                 separators += [trained.separators(member) for member in range(len(members))]
             for fold in range(n_folds):
                 held = np.flatnonzero(folds == fold)
@@ -309,7 +320,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         name = type(self).__name__
         require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], ["feature_names_in_"])
         m, p = require_classes(state["classes_"]), require_features(state)
-        require_positive(state["temperature_"], "temperature_")
+        require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         require_numbers([state["best_noise_"], state["oof_accuracy_"]], "a figure of the fit")
         require(isinstance(state["best_encoding_"], str), "best_encoding_ is not a name")
@@ -321,12 +332,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scaling = Scaling.from_plain(state["scaling"])
         encodings = Encodings("auto")
         encodings._set_state(state["encodings_"])
-        width = len(scaling.center)
-        same = p <= width == encodings.transform(np.zeros((1, p))).shape[1]
+        same = p == encodings.n_features and encodings.width == len(scaling.center)
         require(same, "the encodings do not have the columns that the model reads")
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
-        require((factors > 0).all() and np.isfinite(factors).all(), "a share is not a positive number")
+        require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
 

@@ -28,7 +28,6 @@ FEW_COPIES = 10
 MANY_VALUES = 20  # distinct ones in a column
 SAME = 0.99  # correlation of the ranks of columns that say the same
 SOME_COLUMNS = 64
-WHOLE = 1e-9  # how far from a whole number one may be
 MANY_UNITS = 20_000
 DRAWS = 100
 NOT_BY_CHANCE = 20  # times as many pairs of equal rows as chance would have it
@@ -74,25 +73,17 @@ def drawn_folds(target: Array, n_folds: int, random: np.random.Generator, groups
 
 
 def unit_samples(X: Any, target: Array, weight: Array | None) -> tuple[Any, Array, Array | None]:
-    """Samples with weights that count, as so many samples of equal weight.
+    """Samples whose weights are numbers of samples (`inputs.in_own_unit` says so), as so many samples.
 
-    Weights count where they are whole numbers, or whole multiples of the least one. So a weight of 2 and a repeated row
-    are the same, when samples are held out, too: else a table of counts, a row for each of its few distinct ones, would
-    be judged on rows that training knows with the other label only. Where it would cost much, beyond `MANY_UNITS`, a
-    sample is cut into fewer parts, one at least.
+    So a weight of 2 and a repeated row are the same, when samples are held out, too: else a table of counts, a row for
+    each of its few distinct ones, would be judged on rows that training knows with the other label only. Where it would
+    cost much, beyond `MANY_UNITS`, a sample is cut into fewer parts, one at least.
 
-    >>> X, target, weight = unit_samples(np.array([[0.0], [1.0]]), np.array([0, 1]), np.array([0.5, 1.5]))
+    >>> X, target, weight = unit_samples(np.array([[0.0], [1.0]]), np.array([0, 1]), np.array([1.0, 3.0]))
     >>> X.ravel(), target, weight
-    (array([0., 1., 1., 1.]), array([0, 1, 1, 1]), array([0.5, 0.5, 0.5, 0.5]))
+    (array([0., 1., 1., 1.]), array([0, 1, 1, 1]), array([1., 1., 1., 1.]))
     """
-    if weight is None:
-        return X, target, weight
-    unit = weight.min()
-    if weight.max() < 2**53 and (weight == np.round(weight)).all():
-        unit = np.gcd.reduce(weight.astype(np.int64))
-    units = weight / unit
-    whole = np.round(units)
-    if whole.max() == 1 or np.abs(units - whole).max() > WHOLE * whole.max():
+    if weight is None or (whole := np.rint(weight)).max() == 1 or (weight != whole).any():
         return X, target, weight
     most = max(1, MANY_UNITS // len(target))  # parts of a sample
     parts = np.minimum(whole, most).astype(np.intp)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multiform._typing import Array, Floats
-from multiform.runtime import effective_threads, single_threaded_blas
+from multiform.runtime import effective_threads, in_threads, single_threaded_blas
 from multiform.state import (
     all_or_nothing,
     fitted_state,
@@ -29,6 +27,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_positive,
+    spend,
 )
 
 __all__ = ["ImagePatches"]
@@ -36,6 +35,7 @@ __all__ = ["ImagePatches"]
 N_SAMPLED = 50_000  # patches that the filters come from
 CHUNK = 4000  # patches at a time: few enough for the cache, enough to keep two threads out of each other's way
 CONTRAST = 0.3  # patches with less than this share of the pixels' usual spread count as flat
+LARGEST = 1e12  # of a filter and of the contrast, in a model file
 RIDGE = 0.1  # of whitening, in units of a normalised patch's variance
 FITTED = ("image_shape_", "filters_", "contrast_", "n_features_in_")  # what a model file holds
 
@@ -158,13 +158,11 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         X = validate_data(self, X, dtype="numeric", reset=False)
         columns = np.empty((len(X), 2 * self.filters_.shape[1] * self.grid**2), dtype=np.float32)
         pooling = self._pooling()
-        n_threads = min(effective_threads(self.n_jobs), len(X))
-        borders = np.linspace(0, len(X), n_threads + 1).astype(int)
+        chunk = max(1, CHUNK // pooling.shape[1])
+        parts = [slice(first, first + chunk) for first in range(0, len(X), chunk)]
+        n_threads = effective_threads(self.n_jobs)
         with single_threaded_blas():
-            Parallel(n_jobs=n_threads, prefer="threads")(
-                delayed(self._transform_part)(X[first:last], pooling, columns[first:last])
-                for first, last in pairwise(borders)
-            )
+            in_threads(lambda part: self._transform_part(X[part], pooling, columns[part]), parts, n_threads)
         return columns
 
     def _transform_part(self, X: Array, pooling: Array, columns: Array) -> None:
@@ -174,25 +172,22 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         threshold = np.float32(self.threshold)
         sign = np.array([[1], [-1]], dtype=np.float32)
         beneath = (threshold * pooling.sum(axis=1))[:, None, None]
-        chunk = max(1, CHUNK // pooling.shape[1])
-        for first in range(0, len(X), chunk):
-            part = X[first : first + chunk]
-            images = part.reshape(len(part), height, width, channels).astype(np.float32)
-            windows = np.lib.stride_tricks.sliding_window_view(images, (size, size), axis=(1, 2))[:, ::stride, ::stride]
-            patches = windows.reshape(len(part), -1, int(area))
-            mean = patches.sum(axis=2) / area
-            square = np.einsum("nps,nps->np", patches, patches) / area
-            deviation = np.sqrt(np.maximum(square - mean * mean, 0)) + np.float32(self.contrast_)
-            answers = patches @ self.filters_
-            answers /= deviation[:, :, None]
-            # max(0, a - t) = max(a, t) - t and max(0, -a - t) = -min(a, -t) - t: t comes off after the sum.
-            halves = np.empty((*answers.shape[:2], 2, answers.shape[2]), dtype=np.float32)
-            np.maximum(answers, threshold, out=halves[:, :, 0])
-            np.minimum(answers, -threshold, out=halves[:, :, 1])
-            sums = (pooling @ halves.reshape(*answers.shape[:2], -1)).reshape(len(part), -1, 2, answers.shape[2])
-            sums *= sign
-            sums -= beneath
-            columns[first : first + chunk] = sums.reshape(len(part), -1)
+        images = X.reshape(len(X), height, width, channels).astype(np.float32)
+        windows = np.lib.stride_tricks.sliding_window_view(images, (size, size), axis=(1, 2))[:, ::stride, ::stride]
+        patches = windows.reshape(len(X), -1, int(area))
+        mean = patches.sum(axis=2) / area
+        square = np.einsum("nps,nps->np", patches, patches) / area
+        deviation = np.sqrt(np.maximum(square - mean * mean, 0)) + np.float32(self.contrast_)
+        answers = patches @ self.filters_
+        answers /= deviation[:, :, None]
+        # max(0, a - t) = max(a, t) - t and max(0, -a - t) = -min(a, -t) - t: t comes off after the sum.
+        halves = np.empty((*answers.shape[:2], 2, answers.shape[2]), dtype=np.float32)
+        np.maximum(answers, threshold, out=halves[:, :, 0])
+        np.minimum(answers, -threshold, out=halves[:, :, 1])
+        sums = (pooling @ halves.reshape(*answers.shape[:2], -1)).reshape(len(X), -1, 2, answers.shape[2])
+        sums *= sign
+        sums -= beneath
+        columns[:] = sums.reshape(len(X), -1)
 
     def _pooling(self) -> Array:
         """Which positions a cell adds up: (grid², positions), one where it does."""
@@ -240,7 +235,12 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         require_names(state, type(self).__name__, FITTED, ["feature_names_in_"])
         shape = self._checked_shape(require_features(state))
         require(state["image_shape_"] == shape, "image_shape_ is not what the parameters say")
+        positions = [(side - self.patch_size) // self.stride + 1 for side in shape[:2]]
+        spend(8 * self.grid**2 * math.prod(positions), "what pools the patches")
         filters = require_array(state["filters_"], (self.patch_size**2 * shape[2], self.n_filters), "f", "filters_")
-        require(filters.dtype == np.float32 and np.isfinite(filters).all(), "filters_ is not finite")
+        moderate = filters.dtype == np.float32 and (np.abs(filters) <= LARGEST).all()
+        require(moderate, "filters_ is not finite, or too large")
+        require(abs(float(self.threshold)) <= LARGEST, "threshold is out of range")
         require_positive(state["contrast_"], "contrast_")
+        require(1 / LARGEST <= state["contrast_"] <= LARGEST, "contrast_ is out of range")
         self.__dict__.update(state)

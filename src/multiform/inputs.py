@@ -5,6 +5,8 @@ Arrays that live on a GPU already (CuPy's, torch's, any that speaks DLPack) are 
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,14 +15,23 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from multiform._typing import Array, Bools, Doubles, Floats, Ints
+from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.engines import column_moments
 from multiform.runtime import effective_threads, on_gpu
-from multiform.separators import Scaling, as_stored
+from multiform.separators import Scaling, as_stored, entries_of
 
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
 MANY_ZEROS = 0.25
+WIDEST = 1e30  # between the least and the greatest weight: training is in single precision
+MOST_COPIES = 1000  # a weight of more is no number of copies
+ROUNDING = 1e-6  # of a weight that was given in single precision, or in another unit
+DEVIATIONS = 1e-280, 1e280  # that a column may have, so that `components_` can be told in its unit
+MOST_UNSCALED = 1e15  # the squares of which are sums in single precision
+
+
+class OffsetWarning(UserWarning):
+    """A column varies so little around a large offset that it is read as constant."""
 
 
 def as_host(array: Any) -> Any:
@@ -49,9 +60,10 @@ def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool
     """
     X, y = as_host(X), as_host(y)
     try:
-        return validate_data(
-            estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset, ensure_all_finite=finite
-        )
+        with np.errstate(invalid="ignore"):  # a sum of large numbers, which scikit-learn looks at first
+            return validate_data(
+                estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset, ensure_all_finite=finite
+            )
     except ValueError as error:
         if "could not convert string to float" not in str(error):
             raise
@@ -83,7 +95,7 @@ def check_gpu_rows(estimator: Any, X: Any) -> Any:
 def check_training_data(
     estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Array | None = None, reset: bool = True
 ) -> tuple[Any, Ints, Array, Array | None]:
-    """Checked X, class indices, classes and weights, without the samples of weight 0."""
+    """Checked X, class indices, classes and weights (`in_own_unit`), without the samples of weight 0."""
     name = type(estimator).__name__
     X, y = check_input(estimator, X, y, reset=reset)
     check_classification_targets(y)
@@ -95,6 +107,7 @@ def check_training_data(
             raise ValueError(f"sample_weight of {name} is 0 for every sample; at least one must be positive.")
         if not used.all():
             X, y, weight = X[used], y[used], weight[used]
+        weight = in_own_unit(weight, name)
     if classes is None:
         classes, target = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -112,6 +125,31 @@ def check_training_data(
     return X, target.astype(np.int32).ravel(), classes, weight
 
 
+def in_own_unit(weight: Array, name: str) -> Doubles:
+    """Positive weights of the samples of an estimator called `name`, in a unit that is their own: only ratios matter.
+
+    If all are whole numbers, or whole multiples of the least, they are numbers of samples, up to a common factor; else
+    their mean is 1. What depends on the number of samples, as the strength of a prior does, takes their sum for it.
+
+    >>> in_own_unit(np.array([0.1, 0.3, 0.2]), "a model"), in_own_unit(np.array([1e300, 1.5e300]), "a model")
+    (array([1., 3., 2.]), array([0.8, 1.2]))
+    """
+    least, most = float(weight.min()), float(weight.max())
+    share = weight / most  # at most 1, so that no sum overflows
+    if share.min() * WIDEST < 1:
+        raise ValueError(
+            f"sample_weight of {name} must be 0 or within a factor of {WIDEST:.0e}, as training is in single "
+            f"precision; got {least:.3g} to {most:.3g}. Give 0 to samples that are not to count."
+        )
+    if most < 2**53 and (weight == np.rint(weight)).all():
+        return np.asarray(weight / np.gcd.reduce(weight.astype(np.int64)))
+    if most <= MOST_COPIES * least:
+        copies = np.rint(share / share.min())
+        if (np.abs(share - copies * share.min()) <= ROUNDING * share).all():
+            return np.asarray(copies)
+    return np.asarray(share / share.mean())
+
+
 def used_samples(sample_weight: Any) -> Bools | None:
     """Which samples have a weight that is not 0; None where all have."""
     used = np.asarray(as_host(1 if sample_weight is None else sample_weight)) > 0
@@ -120,7 +158,7 @@ def used_samples(sample_weight: Any) -> Bools | None:
 
 def class_weights_of(
     class_weight: dict[Any, float] | str | None, classes: Array, target: Array, weight: Array | None
-) -> Floats:
+) -> Array:
     """The weight of each class; "balanced" counts samples by their weight."""
     if class_weight == "balanced":
         total = np.bincount(target, weights=weight, minlength=len(classes))
@@ -131,39 +169,120 @@ def class_weights_of(
     weights = compute_class_weight(class_weight, classes=classes, y=classes[target])
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights > 0).any()):
         raise ValueError(f"class_weight must hold finite numbers, not negative, not all 0; got {class_weight!r}.")
-    return np.asarray(weights, dtype=np.float32)
+    return np.asarray(weights, dtype=np.float64)
 
 
 def of_mean_one(class_weights: Array, weight: Array | None) -> Floats:
     """Class weights that bring the mean of the sample weights to 1, whatever their unit: the loss is a mean."""
-    return np.asarray(class_weights if weight is None else class_weights / weight.mean(), dtype=np.float32)
+    # Their own unit does not matter: a power of two, which rounds nothing, keeps the loss within single precision.
+    given = np.asarray(class_weights, dtype=np.float64)
+    near_one = np.ldexp(given, -16 * round(float(np.log2(given[given > 0]).mean()) / 16))
+    with np.errstate(over="ignore"):
+        single = np.asarray(near_one if weight is None else near_one / weight.mean(), dtype=np.float32)
+    lost = ~np.isfinite(single) | ((single == 0) & (given > 0))
+    if lost.any():
+        raise ValueError(
+            f"class_weight must be 0 or within a factor of {WIDEST:.0e}, as training is in single precision; "
+            f"got {given[given > 0].min():.3g} to {given.max():.3g}."
+        )
+    return single
 
 
-def choose_scaling(X: Any, scaling: str, weight: Array | None, n_jobs: int | None, keep_zeros: bool) -> Scaling:
+def choose_scaling(
+    X: Any, scaling: str, weight: Array | None, n_jobs: int | None, keep_zeros: bool, stored: Any = None
+) -> Scaling:
     """Center and scale of every column, by the rule that `scaling` of `QMSClassifier` names.
 
-    With `keep_zeros`, data with many zeros are not centred, so that a solver can skip them.
+    With `keep_zeros`, data with many zeros are not centred, so that a solver can skip them. `stored` is `as_stored(X)`,
+    where that is known already.
     """
-    stored = as_stored(X)
-    mean, variance, least, most = _moments(X if stored is None else stored, weight, n_jobs)
-    precision = 1e-14 if stored is None else 1e-6
-    constant = (least == most) | (np.sqrt(variance) <= precision * np.abs(mean))
-    common = scaling == "common" or (
-        scaling == "auto" and (scipy.sparse.issparse(stored) or _share_one_range(least, most, constant))
-    )
+    stored = as_stored(X) if stored is None else stored
+    read = X if stored is None else stored
+    mean, deviation, least, most = _moments(read, weight, n_jobs)
     if scaling == "none":
+        _refuse_unscaled(least, most)
         center, scale = np.zeros_like(mean), np.ones_like(mean)
     else:
-        deviation = np.sqrt(variance)
+        precision = 1e-6 if read.dtype == np.float32 else 1e-14
+        given = (least, most) if read.dtype == X.dtype else _extremes(X)
+        constant = _constant(X.dtype, deviation <= precision * np.abs(mean), *given)
+        common = scaling == "common" or (
+            scaling == "auto" and (scipy.sparse.issparse(read) or _share_one_range(least, most, constant))
+        )
         if common:
-            deviation = np.full_like(mean, np.sqrt(variance[~constant].mean()) if (~constant).any() else 1.0)
+            deviation = np.full_like(mean, _root_mean_square(deviation[~constant]))
+        _refuse_extreme(deviation, constant)
         center, scale = mean, np.where(constant, np.inf, deviation)
-    if stored is None:
-        return Scaling(center, scale)
-    if keep_zeros and _share_of_zeros(stored) >= MANY_ZEROS:
+    if stored is not None and entries_of(stored) is not None:
+        # Zeros stay zeros, or nothing would be sparse; a column that is stored nearly everywhere is centred still.
+        center = np.where(np.bincount(stored.indices, minlength=len(mean)) < stored.shape[0] / 2, 0.0, center)
+    elif stored is not None and keep_zeros and _share_of_zeros(stored) >= MANY_ZEROS:
         center = np.zeros_like(mean)
+    chosen = Scaling(center, scale)
+    if stored is None or not chosen.fits_single:
+        return chosen
     # the engine applies the scaling in single precision; so do the user's units
-    return Scaling(center.astype(np.float32).astype(np.float64), scale.astype(np.float32).astype(np.float64))
+    return Scaling(*(part.astype(np.float64) for part in chosen.single))
+
+
+def _constant(kind: Any, seems_so: Bools, least: Array, most: Array) -> Bools:
+    """Which columns never vary, as they are read; one that only seems to, with a large offset, is warned of.
+
+    `kind`, `least` and `most` are of X as the user has it. What differs by four units in the last place at most is the
+    rounding of one number, and not worth a word.
+    """
+    epsilon = float(np.finfo(kind).eps) if kind.kind == "f" else 0.0
+    rounded = most / 2 - least / 2 <= 2 * epsilon * np.maximum(np.abs(least), np.abs(most))
+    lost = ~rounded & seems_so
+    if lost.any():
+        first = int(np.flatnonzero(lost)[0])
+        warnings.warn(
+            f"Column {first} of X varies from {least[first]:.17g} to {most[first]:.17g}, too little for its size to be "
+            f"told from rounding, and is read as constant{_and_others(lost)}. If it matters, subtract an offset first.",
+            OffsetWarning,
+            stacklevel=8,  # of the caller of fit, past scikit-learn's wrapper and ours
+        )
+    return np.asarray(rounded | lost)
+
+
+def _refuse_extreme(deviation: Doubles, constant: Bools) -> None:
+    least, most = DEVIATIONS
+    bad = ~constant & ~((deviation >= least) & (deviation <= most))
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"The columns of X must have standard deviations between {least:.0e} and {most:.0e}, or never vary; got "
+            f"{deviation[first]:.3g} in column {first}{_and_others(bad)}. Give it in another unit."
+        )
+
+
+def _refuse_unscaled(least: Doubles, most: Doubles) -> None:
+    size = np.maximum(np.abs(least), np.abs(most))
+    bad = size > MOST_UNSCALED
+    if bad.any():
+        first = int(np.flatnonzero(bad)[0])
+        raise ValueError(
+            f"With scaling='none' the values of X must not be larger than {MOST_UNSCALED:.0e}, as training is in "
+            f"single precision; got {size[first]:.3g} in column {first}{_and_others(bad)}. Use scaling='auto'."
+        )
+    if (most > least).any() and size.max() < 1 / MOST_UNSCALED:
+        raise ValueError(
+            f"With scaling='none' some value of X must be larger than {1 / MOST_UNSCALED:.0e}, or nothing can be "
+            f"learnt in single precision; got {size.max():.3g} at most. Use scaling='auto'."
+        )
+
+
+def _and_others(which: Bools) -> str:
+    n = int(which.sum()) - 1
+    return f", as {n} other{'s' if n > 1 else ''}" if n else ""
+
+
+def _root_mean_square(deviation: Doubles) -> float:
+    """1 where there are none; in units of a power of two, so that no square overflows."""
+    if not len(deviation):
+        return 1.0
+    exponent = int(np.frexp(deviation.max())[1])
+    return float(np.ldexp(np.sqrt((np.ldexp(deviation, -exponent) ** 2).mean()), exponent))
 
 
 def _share_of_zeros(rows: Any) -> float:
@@ -183,19 +302,42 @@ def _share_one_range(least: Doubles, most: Doubles, constant: Bools) -> bool:
 
 
 def _moments(X: Any, weight: Array | None, n_jobs: int | None) -> tuple[Doubles, Doubles, Doubles, Doubles]:
-    """Mean, variance, least and greatest value of each column, weighted where weights are given."""
-    width = X.shape[1]
+    """Mean, standard deviation, least and greatest value of each column, weighted where weights are given."""
+    if not scipy.sparse.issparse(X) and weight is None and X.dtype in (np.float32, np.uint8):
+        mean, variance, least, most = column_moments(X, 1 if X.size < 1_000_000 else effective_threads(n_jobs))
+        return mean, np.sqrt(variance), least, most
+    least, most = (np.asarray(part, dtype=np.float64) for part in _extremes(X))
+    # Columns whose squares would overflow or vanish are taken in units of a power of two, which rounds nothing.
+    size = np.maximum(np.abs(least), np.abs(most))
+    exponent = np.where((size > 1e-100) & (size < 1e100), 0, np.frexp(size)[1])
     if scipy.sparse.issparse(X):
-        from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
+        from sklearn.utils.sparsefuncs import mean_variance_axis
 
-        mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=weight)
-        least, most = min_max_axis(X, axis=0)
-        return tuple(np.asarray(part, dtype=np.float64) for part in (mean, variance, least, most))  # type: ignore[return-value]
-    if weight is None and X.dtype in (np.float32, np.uint8):
-        return column_moments(X, 1 if X.size < 1_000_000 else effective_threads(n_jobs))
-    share = np.ones(len(X)) if weight is None else weight.astype(np.float64)
-    share = share / share.sum()
-    chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(X), CHUNK_ROWS)]
-    mean = sum((share[chunk] @ X[chunk].astype(np.float64) for chunk in chunks), np.zeros(width))
-    variance = sum((share[chunk] @ (X[chunk] - mean) ** 2 for chunk in chunks), np.zeros(width))
-    return mean, variance, X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+        X = X.astype(np.float64)
+        X.data = np.ldexp(X.data, -exponent[X.indices])
+        mean, variance = mean_variance_axis(X, axis=0, weights=weight)
+    else:
+        share = np.ones(len(X)) if weight is None else weight.astype(np.float64)
+        share = share / share.sum()
+        mean, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+        for chunk, rows in _chunks_of(X, exponent):
+            mean += share[chunk] @ rows
+        for chunk, rows in _chunks_of(X, exponent):
+            variance += share[chunk] @ (rows - mean) ** 2
+    return np.ldexp(mean, exponent), np.ldexp(np.sqrt(variance), exponent), least, most
+
+
+def _extremes(X: Any) -> tuple[Array, Array]:
+    if scipy.sparse.issparse(X):
+        from sklearn.utils.sparsefuncs import min_max_axis
+
+        return min_max_axis(X, axis=0)  # type: ignore[no-any-return]
+    return X.min(axis=0), X.max(axis=0)
+
+
+def _chunks_of(X: Array, exponent: Indices) -> Iterator[tuple[slice, Doubles]]:
+    """Rows in double precision, over 2^exponent."""
+    for start in range(0, len(X), CHUNK_ROWS):
+        chunk = slice(start, start + CHUNK_ROWS)
+        rows = X[chunk].astype(np.float64)
+        yield chunk, np.ldexp(rows, -exponent) if exponent.any() else rows

@@ -1,15 +1,16 @@
 """What of the machine one call may use: threads, the BLAS product, the kernels.
 
 Threads live as long as the call that needs them. While they work, BLAS itself runs on one thread each, so the two
-never multiply.
+never multiply. Where a machine has fewer threads to give than were asked for, work goes on with those.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import joblib
@@ -17,6 +18,7 @@ import numpy as np
 
 KERNELS = ("auto", "reference", "portable", "avx2", "avx512")
 WORTH_A_THREAD = 1_000_000
+MOST_THREADS = 64  # of a call, unless the machine has more cores
 
 
 def kernel_name() -> str:
@@ -32,14 +34,56 @@ def effective_threads(n_jobs: int | None) -> int:
 
     Our threads are of the kind that OpenMP gives to scikit-learn's own estimators, so None means every core that
     this process may use: container limits count, and so does ``OMP_NUM_THREADS``, which joblib sets in its workers.
+    Any number may be asked for; nobody gets more than `MOST_THREADS`, or the cores if there are more.
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be None or an integer that is not 0; got 0.")
-    if n_jobs is not None:
-        return int(joblib.effective_n_jobs(n_jobs)) if n_jobs < 0 else int(n_jobs)
-    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     cores = int(joblib.cpu_count())
+    if n_jobs is not None:
+        return int(joblib.effective_n_jobs(n_jobs)) if n_jobs < 0 else min(int(n_jobs), max(MOST_THREADS, cores))
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return max(1, min(cores, int(limit))) if limit.isdigit() else cores
+
+
+def jobs_for(n_jobs: int | None, n_tasks: int) -> int | None:
+    """``n_jobs`` for joblib, which starts as many workers as it is told to: no more than there are tasks.
+
+    >>> jobs_for(None, 3), jobs_for(-1, 3), jobs_for(2, 3), jobs_for(200_000, 3)
+    (None, -1, 2, 3)
+    """
+    return n_jobs if n_jobs is None or n_jobs <= 0 else min(effective_threads(n_jobs), max(1, n_tasks))
+
+
+def in_threads(function: Callable[[Any], Any], items: Sequence[Any], n_threads: int) -> list[Any]:
+    """``function`` of every item, by this thread and as many others as were asked for, or as can be started.
+
+    >>> in_threads(abs, [-1, 2, -3], 2)
+    [1, 2, 3]
+    """
+    results: list[Any] = [None] * len(items)
+    errors: list[BaseException] = []
+    left = iter(list(enumerate(items)))
+
+    def work() -> None:
+        try:
+            for index, item in left:
+                results[index] = function(item)
+        except BaseException as error:
+            errors.append(error)
+            list(left)  # nobody begins another
+
+    helpers = [threading.Thread(target=work) for _ in range(min(n_threads, len(items)) - 1)]
+    started = 0
+    with suppress(RuntimeError):  # "can't start new thread"
+        for helper in helpers:
+            helper.start()
+            started += 1
+    work()
+    for helper in helpers[:started]:
+        helper.join()
+    if errors:
+        raise errors[0]
+    return results
 
 
 def threads_worth_waiting_for(n_threads: int, multiplications: float, worth_a_thread: int = WORTH_A_THREAD) -> int:
@@ -78,14 +122,84 @@ def sgemm() -> Any:
 
 
 @functools.cache
-def _threadpools() -> Any:
+def _threadpools() -> tuple[Any, list[Any]]:
+    """threadpoolctl's handles of every BLAS that is loaded: with threads for each caller, and with threads for all."""
     from threadpoolctl import ThreadpoolController
 
     sgemm()  # its library must be loaded to be found
-    return ThreadpoolController()
+    blas = ThreadpoolController().select(user_api="blas")
+    own = blas.select(threading_layer="openmp")
+    return own, [library for library in blas.lib_controllers if library not in own.lib_controllers]
+
+
+class _SharedLimit:
+    """One thread for a BLAS whose threads belong to the process, as long as anybody works under this limit.
+
+    The first who comes notes how many threads each library has, and whoever leaves last gives them back. A limit for
+    each call would not do: of two that overlap, the second would note the one thread of the first, and leave it so.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # again by the same thread: a signal's handler may fork, or fit
+        self._users: dict[object, int] = {}  # who works under the limit, and in which thread
+        self._before: list[int] = []  # the threads of each library, while somebody does
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._lock.acquire, after_in_parent=self._after_a_fork, after_in_child=self._in_child
+            )
+
+    def enter(self, user: object) -> None:
+        libraries = _threadpools()[1]
+        with self._lock:
+            self._users[user] = threading.get_ident()
+            if not self._before:
+                self._before = [library.num_threads for library in libraries]
+                self._set([1] * len(libraries))
+
+    def leave(self, user: object) -> None:
+        """May be said twice, as after a signal in the middle of it."""
+        with self._lock:
+            self._users.pop(user, None)
+            if not self._users and self._before:
+                self._set(self._before)
+                self._before = []
+
+    def _set(self, numbers: list[int]) -> None:
+        for library, n_threads in zip(_threadpools()[1], numbers, strict=True):
+            # From threadpoolctl 3.7 on only the thread that was the first to set a number is heard.
+            heard = getattr(library, "clear_controlling_thread", lambda force: None)
+            heard(force=True)
+            library.set_num_threads(n_threads)
+            heard(force=True)
+
+    def _in_child(self) -> None:
+        """Of the threads of a process that forks only the one that forked goes on."""
+        for user, thread in list(self._users.items()):
+            if thread != threading.get_ident():
+                self.leave(user)
+        self._after_a_fork()
+
+    def _after_a_fork(self) -> None:
+        """OpenBLAS has forgotten the limit, in the parent too."""
+        if self._before:
+            self._set([1] * len(self._before))
+        self._lock.release()
+
+
+_shared_limit = _SharedLimit()  # of the process, as the threads are
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    with _threadpools().limit(limits=1, user_api="blas"):
-        yield
+    """BLAS runs on one thread within, whoever else is within at the same time."""
+    user = object()
+    with _threadpools()[0].limit(limits=1):
+        try:
+            _shared_limit.enter(user)
+            yield
+        finally:
+            try:
+                _shared_limit.leave(user)
+            except BaseException:  # Ctrl-C just here: the threads must come back all the same
+                _shared_limit.leave(user)
+                raise

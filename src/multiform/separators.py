@@ -21,10 +21,13 @@ from multiform.state import require, require_array, require_names
 if TYPE_CHECKING:
     from multiform.engines import Engine
 
-__all__ = ["Rows", "Scaling", "Separators", "as_stored", "noise_energy"]
+__all__ = ["LARGEST_RESIDUAL", "Rows", "Scaling", "Separators", "as_stored", "entries_of", "noise_energy"]
 
 CHUNK_ROWS = 4096
+FEW_ENTRIES = 0.25  # of a row: from so many on, the dense kernels are as fast
 CHUNK_RESIDUALS = 4_000_000
+LARGEST_SINGLE = 1e30  # in size; 1 / LARGEST_SINGLE the smallest: beyond, single precision has no room for products
+FARTHEST, LARGEST_RESIDUAL = 1e140, 1e150  # beyond, only the direction counts, so that no square overflows
 
 
 class Rows(NamedTuple):
@@ -36,6 +39,14 @@ class Rows(NamedTuple):
     @property
     def n_features(self) -> int:
         return int(self.stored.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether a row has few entries: few are stored, and at most half of the columns are centred (see `inputs`)."""
+        if entries_of(self.stored) is None:
+            return False
+        centred = np.count_nonzero((self.scaling.center != 0) & np.isfinite(self.scaling.scale))
+        return bool(2 * centred <= self.n_features)
 
     def part(self, samples: Any) -> Rows:
         """Some of the rows."""
@@ -83,16 +94,38 @@ class Scaling:
         """Center and scale in the engine's precision."""
         return self.center.astype(np.float32), self.scale.astype(np.float32)
 
+    @property
+    def fits_single(self) -> bool:
+        """Whether an engine can apply it, in single precision."""
+        scale = self.scale[np.isfinite(self.scale)]
+        largest = max(np.abs(self.center).max(initial=0), scale.max(initial=0))
+        return bool(largest <= LARGEST_SINGLE and scale.min(initial=1) >= 1 / LARGEST_SINGLE)
+
     def read(self, X: Any) -> Rows:
         """X as an engine reads it: as it is where it can, else scaled in double precision and copied to float32."""
         stored = as_stored(X)
-        if stored is not None:
+        if stored is not None and (self.fits_single or on_gpu(X)):
             return Rows(stored, self)
-        scaled = np.empty(X.shape, dtype=np.float32)
-        for start in range(0, len(X), CHUNK_ROWS):
-            chunk = slice(start, start + CHUNK_ROWS)
-            scaled[chunk] = (X[chunk] - self.center) / self.scale
+        with np.errstate(over="ignore"):  # of a row to be predicted that is far off: see `Separators.values`
+            if scipy.sparse.issparse(X):  # stays so: the engine centres it
+                scaled_columns = (X.astype(np.float64) @ scipy.sparse.diags(1 / self.scale)).tocsr().astype(np.float32)
+                return Rows(as_stored(scaled_columns), Scaling(self.center / self.scale, np.ones_like(self.scale)))
+            scaled = np.empty(X.shape, dtype=np.float32)
+            for start in range(0, len(X), CHUNK_ROWS):
+                chunk = slice(start, start + CHUNK_ROWS)
+                scaled[chunk] = (X[chunk] - self.center) / self.scale
         return Rows(scaled, Scaling.identity(X.shape[1]))
+
+    def far(self, X: Any) -> Doubles:
+        """Rows in double precision; one that is farther off than FARTHEST is moved there, in its direction."""
+        most = np.finfo(np.float64).max
+        dense = np.clip(X.toarray() if scipy.sparse.issparse(X) else X, -most, most)
+        # over 2^1000 nothing overflows, whatever the scale
+        direction = (np.ldexp(dense, -1000) - np.ldexp(self.center, -1000)) / self.scale
+        size = np.abs(direction).max(axis=1, keepdims=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = (dense - self.center) / self.scale
+            return np.asarray(np.where(size < np.ldexp(FARTHEST, -1000), rows, direction / size * FARTHEST))
 
     def as_plain(self) -> dict[str, Any]:
         """For a model file."""
@@ -205,11 +238,18 @@ class Separators:
         coefficients = require_array(state["coefficients"], (None, None, width + 1), "f", "separators")
         require(coefficients.dtype == np.float32 and coefficients.flags.c_contiguous, "separators has the wrong type")
         require(coefficients.size and len(coefficients) % n_classes == 0, "there is not a separator for each class")
-        require(np.isfinite(coefficients).all(), "a separator is not finite")
         if noise is not None:
             require_array(noise, (len(coefficients),), "f", "noise")
-            require(noise.dtype == np.float64 and (noise >= 0).all() and np.isfinite(noise).all(), "noise is wrong")
-        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise)
+            require(noise.dtype == np.float64 and (noise >= 0).all(), "noise is wrong")
+        return cls(coefficients, scaling, n_classes, columns=columns, noise=noise).checked()
+
+    def checked(self) -> Separators:
+        """Those of a model file: f within a deviation of the center is a number that single precision has."""
+        with np.errstate(over="ignore"):
+            largest = (np.abs(self.coefficients).sum(axis=2, dtype=np.float64) ** 2).sum(axis=1)
+            largest += 0 if self.noise is None else self.noise
+        require((largest < np.finfo(np.float32).max).all(), "a separator is not finite, or too large")
+        return self
 
     @property
     def n_members(self) -> int:
@@ -227,12 +267,26 @@ class Separators:
         """f of every row of X, or of `Rows` that are read already: shape (n, m), or (n, n_members, m) for a stack.
 
         Rows, float32, uint8 and CSR are evaluated by the engine, in single precision; so is X in double precision where
-        `single` says that it is enough, else NumPy does it in double precision.
+        `single` says that it is enough, else NumPy does it in double precision. A row so far off that its f overflows
+        is evaluated again, in double precision.
         """
-        if not isinstance(X, Rows) and (single or as_stored(X) is not None):
-            X = self.scaling.read(X)
-        f: Array = engine.values(X, self) if isinstance(X, Rows) else self._in_double(X)
+        rows = X
+        if not isinstance(X, Rows) and (single or (as_stored(X) is not None and self.scaling.fits_single)):
+            rows = self.scaling.read(X)
+        f: Array = engine.values(rows, self) if isinstance(rows, Rows) else self._in_double(X)
+        if not on_gpu(f) and not np.isfinite(f).all():
+            far = np.flatnonzero(~np.isfinite(f).all(axis=1))
+            f = f.astype(np.float64)
+            f[far] = self._of_far_rows(X.scaled(far) if isinstance(X, Rows) else self.scaling.far(X[far]))
         return f if self.n_members == 1 else f.reshape(len(f), self.n_members, self.n_classes)
+
+    def _of_far_rows(self, scaled: Array) -> Doubles:
+        """f of scaled rows that are far off, in double precision; beyond LARGEST_RESIDUAL, up to one factor for all."""
+        read = scaled if self.columns is None else scaled[:, self.columns]
+        A, b = self.coefficients[:, :, :-1].astype(np.float64), self.coefficients[:, :, -1]
+        residual = np.einsum("kqp,np->nkq", A, read) - b
+        residual /= np.maximum(np.abs(residual).max(axis=(1, 2), keepdims=True) / LARGEST_RESIDUAL, 1)
+        return np.asarray((residual**2).sum(axis=2) + (0 if self.noise is None else self.noise))
 
     def _exact(self) -> tuple[Doubles, Doubles]:
         """A_k and b_k in the user's units, without the noise energy."""
@@ -247,12 +301,13 @@ class Separators:
         components, offsets = self._exact()
         n_separators, n_rows, p = components.shape
         stacked = np.ascontiguousarray(components.reshape(-1, p).T)
-        values = np.empty((len(X), n_separators))
+        values = np.empty((X.shape[0], n_separators))
         chunk = max(1, CHUNK_RESIDUALS // max(n_separators * n_rows, 1))
-        for begin in range(0, len(X), chunk):
-            residual = X[begin : begin + chunk] @ stacked - offsets.reshape(-1)
-            residual = residual.reshape(-1, n_separators, n_rows)
-            values[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
+        for begin in range(0, X.shape[0], chunk):
+            with np.errstate(over="ignore", invalid="ignore"):  # see `values`
+                residual = X[begin : begin + chunk] @ stacked - offsets.reshape(-1)
+                residual = residual.reshape(-1, n_separators, n_rows)
+                values[begin : begin + chunk] = np.einsum("nkq,nkq->nk", residual, residual)
         return values if self.noise is None else np.asarray(values + self.noise)
 
 
@@ -263,13 +318,26 @@ def noise_energy(coefficients: Floats, noise: float) -> Doubles | None:
     return np.asarray(float(noise) ** 2 * (coefficients[:, :, :-1].astype(np.float64) ** 2).sum(axis=(1, 2)))
 
 
+def entries_of(X: Any) -> int | None:
+    """How many values a sparse matrix stores, where they are few; None of a dense one, and of one that is nearly so."""
+    if not scipy.sparse.issparse(X) or X.nnz > FEW_ENTRIES * X.shape[0] * X.shape[1]:
+        return None
+    return int(X.nnz)
+
+
 def as_stored(X: Any) -> Any | None:
-    """X itself where an engine can read it (float32 or uint8 with contiguous rows, CSR of float32), else None."""
+    """X itself where an engine can read it (float32 or uint8 with contiguous rows, CSR of float32), else None.
+
+    CSR of another type is copied, if single precision has room for it.
+    """
     if on_gpu(X):
         return X
     if scipy.sparse.issparse(X):
         X = X.tocsr()
         if X.dtype != np.float32:
+            size = np.abs(X.data[X.data != 0])
+            if size.max(initial=0) > LARGEST_SINGLE or size.min(initial=1) < 1 / LARGEST_SINGLE:
+                return None
             X = X.astype(np.float32)
         if not X.has_sorted_indices or not X.has_canonical_format:
             X = X.copy()

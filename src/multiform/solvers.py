@@ -6,20 +6,22 @@ All of these are constant values: plain settings and arrays. X is never copied p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from multiform._typing import Floats, Ints
-from multiform.runtime import single_threaded_blas
+from multiform.runtime import in_threads, single_threaded_blas
 from multiform.separators import Rows
 from multiform.starts import ENOUGH_SAMPLES, ClassScatter, drawn_start
 
 __all__ = ["AdamSolver", "CpmSolver", "ModelBatch", "Moments", "Solver", "TrainingProblem"]
 
-# Adam's running means of the gradient and of its square, and how many steps they have seen.
+ROW_RATE = 4.0  # a step by rows against one by coefficients, measured (docs/defaults.md)
+
+# Adam's running means of the gradient and of its square, and how many steps they have seen. By rows there is no first
+# one, shape (m, q, 0), and the second has the shape (m, q).
 Moments = tuple[Floats, Floats, int]
 
 
@@ -43,6 +45,9 @@ class AdamSolver:
         only with this chance, to see whether that is still so; 1 visits every sample in every pass.
     final_rate : float in [0, 1]
         The learning rate at the end of the schedule, as a share of the first; 1 keeps it constant.
+    by_row : bool
+        For sparse rows: one second moment for every row of every ``A_k`` instead of one for every coefficient, and no
+        first one (`beta1` has no meaning), so that a step costs the entries of its batch, and nothing is put off.
     """
 
     n_passes: int
@@ -53,9 +58,16 @@ class AdamSolver:
     epsilon: float = 1e-8
     revisit: float = 0.2
     final_rate: float = 0.0
+    by_row: bool = False
 
     def rate(self, n_features: int) -> float:
-        return self.learning_rate / float(np.sqrt(n_features))
+        return (ROW_RATE if self.by_row else 1.0) * self.learning_rate / float(np.sqrt(n_features))
+
+    def no_moments(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """Both moments before the first step."""
+        if self.by_row:
+            return np.zeros((*coefficients.shape[:2], 0), np.float32), np.zeros(coefficients.shape[:2], np.float32)
+        return np.zeros_like(coefficients), np.zeros_like(coefficients)
 
 
 @dataclass(frozen=True)
@@ -234,8 +246,8 @@ class ModelBatch:
         if few or n_threads == 1:
             parts = list(map(alike, by_look.values()))
         else:
-            with single_threaded_blas(), ThreadPoolExecutor(min(len(by_look), n_threads)) as threads:
-                parts = list(threads.map(alike, by_look.values()))
+            with single_threaded_blas():
+                parts = in_threads(alike, list(by_look.values()), n_threads)
         drawn = {member: start for part in parts for member, start in part}
         return [drawn[member] for member in first.values()], [numbers[key] for key in keys]
 

@@ -28,6 +28,7 @@ __all__ = ["ClassScatter", "drawn_start"]
 ENOUGH_SAMPLES = 2048  # to know means and covariance well enough for a start
 RANDOM_NORM = 0.5  # of a random row
 LEAST_NOISE = 0.1  # sigma above, for a model that is trained with less
+REACH = 2.0  # how far beyond a class the plane of its own row stands, in its mean score
 FEW_COLUMNS = 100
 STEPS = 5  # of conjugate gradients (Hestenes and Stiefel 1952): the strongest come first, and a start needs no more
 
@@ -47,7 +48,8 @@ class ClassScatter:
     """
 
     def __init__(self, problem: TrainingProblem, weight: Floats | None, columns: Ints | None, seed: int) -> None:
-        samples = some_of_every_class(problem, weight, seed)
+        self.sparse = problem.rows.sparse  # then all samples are looked at: rare columns need them, at little cost
+        samples = some_of_every_class(problem, weight, seed, None if self.sparse else ENOUGH_SAMPLES)
         self._target = problem.target[samples]
         share = np.ones(len(samples)) if weight is None else weight[samples].astype(np.float64)
         # A row a sample, its share in the column of its class; float64: repeating is weighting, to the last bit.
@@ -83,6 +85,21 @@ class ClassScatter:
         norm = np.linalg.norm(rows)
         return np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32)
 
+    def class_rows(self, noise: float) -> Floats:
+        """A row and an offset for each class that make it the linear discriminant: shape (m, p + 1).
+
+        With ``G_k = (S + sigma^2 I)^-1 (mu_k - mu)`` the score of a class is ``s_k = G_k (x - (mu_k + mu) / 2)``, and
+        the residual of its row is ``REACH |s| - s_k``: the distance from a plane across G_k, beyond the class.
+        """
+        middle = self.means.mean(axis=0)
+        apart = self.means - middle
+        solved = self._solve(np.ascontiguousarray(apart.T), np.float32(max(noise, LEAST_NOISE) ** 2)).T
+        threshold = ((self.means + middle) * solved).sum(axis=1) / 2
+        reach = REACH * (apart * solved).sum(axis=1).mean() / 2
+        norm = np.sqrt((solved**2).sum(axis=1).mean())
+        rows = np.column_stack([-solved, -(reach + threshold)]) / (norm if norm > 0 else 1)
+        return np.asarray(rows, dtype=np.float32)
+
     def _solve(self, right: Floats, ridge: np.float32) -> Floats:
         """(S + ridge I)^-1 times each column of `right`; of many columns nearly, by conjugate gradients."""
         if len(right) <= FEW_COLUMNS:
@@ -110,6 +127,12 @@ def drawn_start(scatter: ClassScatter, n_components: int, noise: float, seed: in
     """A_k and b_k side by side: discriminant rows that the classes share, then random rows of each; b_k = A_k mu_k."""
     n_classes, n_features = scatter.means.shape
     coefficients = np.empty((n_classes, n_components, n_features + 1), dtype=np.float32)
+    if scatter.sparse:
+        random = np.random.default_rng(seed).standard_normal((n_classes, n_components, n_features), dtype=np.float32)
+        coefficients[:, :, :-1] = random * np.float32(RANDOM_NORM / np.sqrt(n_features))
+        coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], scatter.means)
+        coefficients[:, 0] = scatter.class_rows(noise)
+        return coefficients
     shared = scatter.discriminant_rows(noise, min(n_components, n_features))
     n_random = n_components - len(shared)
     random = np.random.default_rng(seed).standard_normal((n_classes, n_random, n_features), dtype=np.float32)
@@ -119,17 +142,17 @@ def drawn_start(scatter: ClassScatter, n_components: int, noise: float, seed: in
     return coefficients
 
 
-def some_of_every_class(problem: TrainingProblem, weight: Floats | None, seed: int) -> Indices:
-    """About ENOUGH_SAMPLES samples of positive weight, ascending.
+def some_of_every_class(problem: TrainingProblem, weight: Floats | None, seed: int, enough: int | None) -> Indices:
+    """About `enough` samples of positive weight, ascending; all of them where it is None.
 
     Every class gets the same quota, so that a class of two samples among thousands has its mean too.
     """
     samples = np.arange(len(problem.target)) if weight is None else np.flatnonzero(weight > 0)
-    if len(samples) > ENOUGH_SAMPLES:
+    if enough is not None and len(samples) > enough:
         samples = np.random.default_rng(seed).permutation(samples)
         small = problem.target[samples].astype(np.uint16 if problem.n_classes < 2**16 else np.int32)  # sorts faster
         by_class = samples[np.argsort(small, kind="stable")]
         counts = np.bincount(problem.target[samples], minlength=problem.n_classes)
         rank = np.arange(len(samples)) - np.repeat(np.cumsum(counts) - counts, counts)
-        samples = np.sort(by_class[rank < max(8, ENOUGH_SAMPLES // problem.n_classes)])
+        samples = np.sort(by_class[rank < max(8, enough // problem.n_classes)])
     return samples

@@ -37,6 +37,12 @@ SOLVERS: Mapping[str, Solver] = {
     "cpm, ramp": replace(_LITERAL, max_entries=25, ramp=3),
     "cpm, all departures": CpmSolver(3, max_entries=25, ramp=2),
 }
+# What the CPU and its twin know besides.
+CPU_SOLVERS: Mapping[str, Solver] = {
+    **SOLVERS,
+    "adam, by row": AdamSolver(3, batch_size=16, by_row=True),
+    "adam, by row, every sample": AdamSolver(3, batch_size=16, revisit=1.0, final_rate=1.0, by_row=True),
+}
 
 
 def available_kernels() -> list[str]:
@@ -182,8 +188,8 @@ def check_parity(
     """The same moves and the same model as the NumPy twin (or another judge), up to single precision."""
     problem = sample_problem(storage, n_samples=n_samples, n_features=n_features)
     batch = sample_batch(problem, some_columns=some_columns, given_start=given_start)
-    ours = solve(problem, batch, SOLVERS[solver], engine)
-    twin = solve(problem, batch, SOLVERS[solver], judge or ReferenceEngine())
+    ours = solve(problem, batch, CPU_SOLVERS[solver], engine)
+    twin = solve(problem, batch, CPU_SOLVERS[solver], judge or ReferenceEngine())
     what = f"{solver} on {storage} rows"
     assert ours.passes == twin.passes, f"{what}: {ours.passes} passes, the twin made {twin.passes}"
     for count in {"tried", "accepted", "visits"} & ours.counts.keys():
@@ -206,7 +212,7 @@ def check_same_bits(
     """The same model and the same member values, bit for bit, from all of the engines."""
     problem = sample_problem(storage, n_samples=n_samples, n_features=n_features, n_classes=n_classes)
     batch = sample_batch(problem)
-    first, *others = (solve(problem, batch, SOLVERS[solver], engine) for engine in engines)
+    first, *others = (solve(problem, batch, CPU_SOLVERS[solver], engine) for engine in engines)
     f = values_of(problem, first.coefficients[0], engines[0])
     for engine, other in zip(engines[1:], others, strict=True):
         for mine, its in zip(first.coefficients, other.coefficients, strict=True):
@@ -240,9 +246,9 @@ def check_batch_equals_singles(engine: Engine, solver: str = "adam") -> None:
     """A member of a batch is the model that it would be alone, bit for bit."""
     problem = sample_problem()
     batch = sample_batch(problem)
-    together = solve(problem, batch, SOLVERS[solver], engine)
+    together = solve(problem, batch, CPU_SOLVERS[solver], engine)
     for member in range(len(batch)):
-        alone = solve(problem, _single(batch, member), SOLVERS[solver], engine)
+        alone = solve(problem, _single(batch, member), CPU_SOLVERS[solver], engine)
         np.testing.assert_array_equal(
             alone.coefficients[0], together.coefficients[member], err_msg=f"{solver}, member {member}"
         )

@@ -7,16 +7,16 @@ call are trained over one matrix. Estimators, cross-validation, loyalty and diag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from multiform._typing import Array, Floats, Ints
-from multiform.engines import CpuEngine, Engine, TrainingState, engine_for, solve
+from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState, engine_for, solve
 from multiform.inputs import choose_scaling
 from multiform.separators import Scaling, Separators, as_stored, noise_energy
-from multiform.solvers import ModelBatch, Moments, Solver, TrainingProblem
+from multiform.solvers import AdamSolver, ModelBatch, Moments, Solver, TrainingProblem
 
 __all__ = ["Member", "Trained", "Trainer"]
 
@@ -78,10 +78,9 @@ class Trainer:
         keep_zeros: bool = False,
     ) -> None:
         stored = as_stored(X)
-        X = X if stored is None else stored
         if isinstance(scaling, str):
-            scaling = choose_scaling(X, scaling, weight, n_jobs, keep_zeros)
-        self.rows, self.scaling = scaling.read(X), scaling
+            scaling = choose_scaling(X, scaling, weight, n_jobs, keep_zeros, stored)
+        self.rows, self.scaling = scaling.read(X if stored is None else stored), scaling
         self.target, self.n_classes, self.weight, self.alpha = target, n_classes, weight, float(alpha)
         self._device, self._n_jobs = device, n_jobs
         self._engine: Engine | None = None
@@ -133,8 +132,20 @@ class Trainer:
         problem = TrainingProblem(self.rows, self.target, self.n_classes)
         work = float(len(batch)) * self.rows.stored.shape[0] * self.rows.n_features * self.n_classes
         engine = self._engine_for(work * n_components * solver.n_passes)
+        if isinstance(solver, AdamSolver):
+            # A GPU has the rows dense, and trains them so.
+            by_row = self.rows.sparse and isinstance(engine, CpuEngine | ReferenceEngine)
+            solver = replace(solver, by_row=by_row)
+            if moments is not None and (moments[0][1].ndim == 2) != by_row:
+                moments = None  # of rows that were stored otherwise
         watch = None if after_pass is None else lambda state: after_pass(Trained(self, members, state))
-        return Trained(self, members, solve(problem, batch, solver, engine, moments=moments, after_pass=watch))
+        state = solve(problem, batch, solver, engine, moments=moments, after_pass=watch)
+        if not all(np.isfinite(coefficients).all() for coefficients in state.coefficients):
+            raise ValueError(
+                "Training has left the range of single precision: noise and learning_rate must be smaller, "
+                f"noise is at most {max(member.noise for member in members):.3g}."
+            )
+        return Trained(self, members, state)
 
     @property
     def engine(self) -> Engine:

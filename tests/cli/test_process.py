@@ -93,7 +93,15 @@ def half_a_predict(folder, tmp_path, output):
     header, rows = content.split(b"\n", 1)
     process.stdin.write(header + b"\n" + rows * 500)  # more than a block
     process.stdin.flush()
-    return process, lambda: any(part.stat().st_size > 0 for part in tmp_path.glob(".*.part"))
+    return process, lambda: any(size > 0 for size in open_sizes(process.pid, tmp_path))
+
+
+def open_sizes(pid, folder):
+    """The sizes of the files in a folder, with a name or without, that a process has open."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed meanwhile
+            if os.readlink(link).startswith(f"{folder}{os.sep}"):
+                yield link.stat().st_size
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -139,6 +147,7 @@ def test_a_killed_predict_leaves_the_old_output(folder, tmp_path):
         process.kill()
         assert process.wait(timeout=300) == -signal.SIGKILL
     assert output.read_text() == "the old one"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["answers.csv"]
 
 
 pexpect = pytest.importorskip("pexpect")

@@ -119,3 +119,12 @@ def test_a_wrong_state_of_an_encoding(change, match):
     assert len(encoding.center) == 25
     with pytest.raises(ValueError, match=match):
         Encoding.from_state(encoding.state() | change)
+
+
+@pytest.mark.parametrize("unit", [2.0**-50, 2.0**-900, 2.0**900])
+def test_the_unit_of_a_test_does_not_matter(unit):
+    """Picomoles in mol per litre vary by less than 1e-12, and were read as constant."""
+    column = np.random.default_rng(0).normal(50, 10, 90)
+    usual, odd = (Encoding.learnt({"x": given}, [["x"]]).encode({"x": given}) for given in (column, unit * column))
+    np.testing.assert_array_equal(odd, usual)
+    assert usual[:, 0].std() == pytest.approx(1, rel=1e-5)

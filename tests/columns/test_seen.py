@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform.columns import Seen
+from multiform.columns import Number, Seen
 
 numbers = st.floats(allow_nan=True, allow_infinity=False, width=32)
 words = st.none() | st.text(max_size=3)
@@ -239,3 +239,13 @@ def test_what_was_not_seen(change, match):
     state = Seen.of_numbers(np.array([1.0, 2.0, 3.0, np.nan])).as_plain()
     with pytest.raises(ValueError, match=match):
         Seen.from_plain(state | change)
+
+
+def test_numbers_near_the_largest_there_is():
+    """Sums of two of them are infinite, which a model file refuses."""
+    values = np.array([-1.7e308, 1e308, 1.5e308, 1.7e308] * 10)
+    seen = Seen.of_numbers(values)
+    assert np.isfinite([seen.low, seen.high, seen.mean]).all()
+    assert Seen.from_plain(seen.as_plain()) == seen
+    assert seen.familiar(values).all()
+    assert Number.learn("size", "", values).median == 1.25e308

@@ -1,7 +1,9 @@
 """The medical sets inside the package: their figures as published by the source."""
 
 import sys
+import tomllib
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +43,15 @@ def test_source_and_licence_stand_beside_the_data(name):
     assert "https://doi.org/10.24432/" in description
     for feature in loader(name)().feature_names:
         assert feature in description
+
+
+def test_their_licences_are_in_the_metadata():
+    root = Path(__file__).parents[2]
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "BSD-3-Clause AND CC-BY-4.0"
+    named = {path for pattern in project["license-files"] for path in root.glob(pattern)}
+    data = root / "src" / "multiform" / "datasets" / "data"
+    assert named == {root / "LICENSE", *(data / f"{name}.md" for name in PUBLISHED)}
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -291,3 +291,40 @@ def test_labels_keep_their_type():
             to_onnx(model(labels))
     with pytest.raises(ValueError, match=r"labels without a NUL, where onnxruntime ends a text; got 'a\\x00'"):
         to_onnx(model(["a", "a\0", "b"]))
+
+
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("name", ["qms", "cv", "loyalty", "triage"])
+def test_what_python_refuses_has_no_chances(fitted, samples, name, double):
+    """A graph cannot raise: a row with NaN or infinity gets NaN chances, is not accepted, and changes no other row."""
+    X = samples[0][:200].astype(np.float64 if double else np.float32)
+    onnx_model = to_onnx(fitted[name], double=double)
+    expected = predictions(onnx_model, X)
+    for column in range(X.shape[1]):
+        for bad in (np.nan, np.inf, -np.inf):
+            given = X.copy()
+            given[7, column] = bad
+            with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+                fitted[name].predict_proba(given)
+            found = predictions(onnx_model, given)
+            assert np.isnan(found["probabilities"][7]).all()
+            assert found["label"][7] == fitted[name].classes_[0]
+            if name == "loyalty":
+                assert np.isnan(found["loyalty_score"][7])
+                assert found["loyalty"][7] == fitted[name].levels_[-1]
+            if name == "triage":
+                assert np.isnan(found["trust"][7])
+                assert not found["accepted"][7]
+            for output, values in found.items():
+                np.testing.assert_array_equal(np.delete(values, 7, axis=0), np.delete(expected[output], 7, axis=0))
+
+
+@pytest.mark.parametrize("name", ["qms", "cv", "loyalty", "triage"])
+def test_rows_far_off_have_chances(fitted, samples, name):
+    X = samples[0][:1].astype(np.float64)
+    for size, double in ((1e25, False), (3e38, False), (1e155, True)):
+        given = np.repeat(X, 2, axis=0).astype(np.float64 if double else np.float32)
+        given[:, 0] = [size, -size]
+        found = predictions(to_onnx(fitted[name], double=double), given)
+        np.testing.assert_allclose(found["probabilities"], fitted[name].predict_proba(given), atol=1e-4)
+        np.testing.assert_array_equal(found["label"], fitted[name].predict(given))

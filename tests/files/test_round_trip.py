@@ -14,6 +14,7 @@ import multiform
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.files import describe
 from multiform.files._format import TreeReader, TreeWriter
+from multiform.state import Allowance
 from tests.files import models
 
 
@@ -158,7 +159,7 @@ arrays = hnp.arrays(
 def test_any_plain_value_comes_back(value):
     writer = TreeWriter()
     tree = json.loads(json.dumps(writer.write(value, "value"), allow_nan=False))
-    found = TreeReader(writer.arrays, "here").read(tree)
+    found = TreeReader(writer.arrays, "here", Allowance(0)).read(tree)
     assert type(found) is type(value)
     if isinstance(value, np.ndarray):
         assert (found.dtype, found.shape) == (value.dtype, value.shape)
@@ -170,7 +171,7 @@ def test_any_plain_value_comes_back(value):
 def test_the_order_of_an_array_is_kept():
     for array in (np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(9.0)[::2]):
         writer = TreeWriter()
-        found = TreeReader(writer.arrays, "here").read(writer.write(array, "array"))
+        found = TreeReader(writer.arrays, "here", Allowance(0)).read(writer.write(array, "array"))
         np.testing.assert_array_equal(found, array)
         if array.flags.f_contiguous != array.flags.c_contiguous:
             assert found.flags.f_contiguous == array.flags.f_contiguous

@@ -17,9 +17,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
-from multiform import QMSClassifier
+from multiform import QMSClassifier, QMSClassifierCV
 from multiform.loyalty import LoyaltyClassifier
 from multiform.metrics import loyalty_table, neg_aurc_scorer, trust_score
+from multiform.training import Trainer
 
 
 def lightgbm(**parameters):
@@ -412,3 +413,22 @@ def test_refused_data(four_classes):
         LoyaltyClassifier(LogisticRegression()).fit(X, y, sample_weight=-np.ones(400))
     with pytest.raises(ValueError, match="requires y to be passed"):
         LoyaltyClassifier(LogisticRegression()).fit(X, None)
+
+
+def test_altered_models_of_ours_have_as_many_samples_as_the_nominal(monkeypatch):
+    """A class of weight 20 is no table of counts: its samples are not cut into twenty."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 40)
+    X = rng.normal(size=(120, 2)) + y[:, None]
+    seen = []
+    trained = Trainer.train
+
+    def watched(trainer, *arguments, **named):
+        seen.append(len(trainer.target))
+        return trained(trainer, *arguments, **named)
+
+    monkeypatch.setattr(Trainer, "train", watched)
+    for model in (QMSClassifier(early_stopping=True, max_iter=2), QMSClassifierCV(noise=[1.0], cv=2, max_iter=2)):
+        seen.clear()
+        LoyaltyClassifier(model.set_params(random_state=0), cv=2, random_state=0).fit(X, y)
+        assert max(seen) == 120

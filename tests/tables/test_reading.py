@@ -86,6 +86,14 @@ def test_a_file_whose_name_looks_like_a_pattern(tmp_path):
         assert len(read(sources([tmp_path / f"table[1].{suffix}"]))) == 3
 
 
+def test_a_table_without_rows_is_refused_and_a_part_without_is_not(tmp_path):
+    FRAME.write_parquet(tmp_path / "part-1.parquet")
+    FRAME.clear().write_parquet(tmp_path / "part-2.parquet")
+    assert len(read(sources([tmp_path / "part-*.parquet"]))) == 3
+    with pytest.raises(TableError, match=r"part-2\.parquet has no rows\."):
+        read(sources([tmp_path / "part-2.parquet"]))
+
+
 def test_standard_input(monkeypatch):
     for content, format in ((b"a,b\n1,2\n", None), (b"a\tb\n1\t2\n", "tsv"), (gzip.compress(b"a,b\n1,2\n"), None)):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(content))))

@@ -45,3 +45,55 @@ def test_a_fit_that_fails_changes_nothing(name, fitted, monkeypatch):
         model.fit(as_given(7 * X[:80]), 1 - y[:80])
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[part] is before[part] for part in before)
+
+
+def refused(X, y):
+    """Arguments of a fit that every classifier refuses, and what it says; X has another number of columns."""
+    X = X[:, :3]
+    yield (X, np.zeros_like(y)), "class"
+    yield (X, y[:-1]), "inconsistent|[Ll]ength|rows|samples"
+    yield (X[:0], y[:0]), "0 sample|no rows|empty|[Ll]east|minimum"
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in ("patches", "plan")])
+@pytest.mark.parametrize("fitted", [False, True])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_that_is_refused_changes_nothing(name, fitted):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 120)
+    X = rng.normal(size=(120, 4)) + 2 * y[:, None]
+    as_given = frame if name == "table" else np.asarray
+    model = ESTIMATORS[name]()
+    if fitted:
+        model.fit(as_given(X), y)
+    before = dict(vars(model))
+    for (other, target), said in refused(X, y):
+        with pytest.raises(ValueError, match=said):
+            model.fit(as_given(other), target)
+        assert vars(model).keys() == before.keys()
+        assert all(vars(model)[part] is before[part] for part in before)
+
+
+@pytest.mark.parametrize("name", ["qms", "cv", "loyalty", "triage"])
+@pytest.mark.parametrize("late", ["solve", "fit_temperature"], ids=["in training", "when all models are trained"])
+def test_an_interrupted_fit_changes_nothing_and_draws_nothing(name, late, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 120)
+    X = rng.normal(size=(120, 4)) + 2 * y[:, None]
+    model = ESTIMATORS[name]().set_params(random_state=np.random.RandomState(0)).fit(X, y)
+    before, stream = dict(vars(model)), model.random_state.get_state()[1].copy()
+
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt("enough")
+
+    places = {"solve": ["training"], "fit_temperature": ["fitting", "classifier_cv", "loyalty._score"]}
+    with monkeypatch.context() as patched:
+        for place in places[late]:
+            patched.setattr(f"multiform.{place}.{late}", interrupted)
+        with pytest.raises(KeyboardInterrupt, match="enough"):
+            model.fit(X[:, :2], y)
+    assert model.n_features_in_ == 4
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[part] is before[part] for part in before)
+    np.testing.assert_array_equal(model.random_state.get_state()[1], stream)
+    assert np.isfinite(model.predict_proba(X)).all()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 
 __all__ = ["main"]
 
@@ -17,18 +17,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     argv : sequence of str, default=None
         The words after ``multiform``; None means those of this process.
     """
-    try:
-        import click  # noqa: F401
-        import polars  # noqa: F401
-        import rich  # noqa: F401
-    except ImportError as error:
-        sys.stderr.write(
-            f'multiform: the command line needs {error.name}; install it with pip install "multiform[cli]".\n'
-        )
-        return 1
+    for needed in ("click", "polars", "rich"):
+        if find_spec(needed) is None:
+            sys.stderr.write(
+                f'multiform: the command line needs {needed}; install it with pip install "multiform[cli]".\n'
+            )
+            return 1
     from multiform.cli._app import run
 
-    if sys.platform != "win32":
-        # Polars, once imported, has a read that waits begin again after a Ctrl-C, and Python never hears of it.
-        signal.siginterrupt(signal.SIGINT, True)
     return run(list(sys.argv[1:] if argv is None else argv))

@@ -17,14 +17,14 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from typing import Any
 
 import click
-from polars.exceptions import PanicException
 
 from multiform._version import __version__
+from multiform.cli._terminal import say
 
 # Command -> its module, which is imported when it runs, so that `--help` comes at once, and its one-line help.
 COMMANDS = {
@@ -107,7 +107,7 @@ def run(argv: Sequence[str]) -> int:
         where = error.ctx.command_path if error.ctx is not None else "multiform"
         return _failed(argv, f"{error.format_message().rstrip('.')}; see {where} --help.", 2)
     except RequirementNotMet as error:
-        click.echo(f"multiform: {error}", err=True)  # the result has been told, to programs too
+        say(f"multiform: {error}", err=True)  # the result has been told, to programs too
         return 3
     except (KeyboardInterrupt, click.Abort):
         if sys.stderr.isatty():
@@ -123,18 +123,25 @@ def run(argv: Sequence[str]) -> int:
         if os.environ.get(DEBUG):
             raise
         return _failed(argv, _sentence(error), 1)
-    except (Exception, PanicException) as error:
-        if os.environ.get(DEBUG):
+    except BaseException as error:
+        if os.environ.get(DEBUG) or not (isinstance(error, Exception) or _is_panic(error)):
             raise
         what = f"{type(error).__name__}: {_sentence(error).rstrip('.')}"
         return _failed(argv, f"this should not happen, {what}; {DEBUG}=1 shows where, please report it.", 1)
     return 0
 
 
+def _is_panic(error: BaseException) -> bool:
+    """Whether polars has lost its head; its own exception for that is none of Python's ordinary ones."""
+    polars = sys.modules.get("polars")
+    return polars is not None and isinstance(error, polars.exceptions.PanicException)
+
+
 def _failed(argv: Sequence[str], sentence: str, code: int) -> int:
     if "--json" in argv:
-        click.echo(json.dumps({"error": sentence, "exit_code": code}))
-    click.echo(f"multiform: {sentence}", err=True)
+        with suppress(OSError):  # standard output may be what has failed
+            click.echo(json.dumps({"error": sentence, "exit_code": code}))
+    say(f"multiform: {sentence}", err=True)
     return code
 
 
@@ -167,7 +174,7 @@ def _termination_unwinds() -> Iterator[None]:
 @contextmanager
 def _warnings_in_one_line(quiet: bool) -> Iterator[None]:
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        click.echo(f"warning: {' '.join(str(message).split())}", err=True)
+        say(f"warning: {' '.join(str(message).split())}", err=True)
 
     with warnings.catch_warnings():
         if quiet:

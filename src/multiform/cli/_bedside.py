@@ -13,10 +13,10 @@ from typing import Any
 
 import click
 
+import multiform
 from multiform.cli._files import opened_plan
 from multiform.cli._shared import Console, command, text_table
-from multiform.diagnosis import DiagnosisPlanner, DiagnosisSession, UnfamiliarValue
-from multiform.files import atomic_path
+from multiform.cli._terminal import say, visible
 
 COMMANDS = {
     "help": "say this",
@@ -66,7 +66,7 @@ def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None
     for name, value in _given(evidence).items():
         try:
             bedside.volunteer(name, value)
-        except UnfamiliarValue as error:
+        except multiform.diagnosis.UnfamiliarValue as error:
             raise ValueError(f"{error.sentence}. If it is so, put a ! after it: {NOT_USED}") from error
     _keep(session, session_path)
     if console.as_json:
@@ -74,11 +74,11 @@ def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None
             console.note(note)
     else:
         if not (console.quiet or session.finished):
-            click.echo(SHORT_HELP, err=True)
+            say(SHORT_HELP, err=True)
         while not session.finished and bedside.ask():
             _keep(session, session_path)
         if not session.finished:
-            click.echo(_farewell(session, plan_path, session_path), err=True)
+            say(_farewell(session, plan_path, session_path), err=True)
     data = _state(planner, session)
     console.result(data, _case_text(data, session.notes))
 
@@ -96,25 +96,25 @@ def _given(evidence: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _begun(planner: DiagnosisPlanner, path: str | None) -> DiagnosisSession:
+def _begun(planner: multiform.DiagnosisPlanner, path: str | None) -> multiform.diagnosis.DiagnosisSession:
     if path is None or not Path(path).exists():
         return planner.start()
     try:
-        return DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
+        return multiform.diagnosis.DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} holds no case of this plan: {error}") from error
 
 
-def _keep(session: DiagnosisSession, path: str | None) -> None:
+def _keep(session: multiform.diagnosis.DiagnosisSession, path: str | None) -> None:
     if path is not None:
-        with atomic_path(path) as part:
+        with multiform.files.atomic_path(path) as part:
             part.write_text(session.to_json(), encoding="utf-8")
 
 
 class _Bedside:
     """What is typed of a case, and what comes of it."""
 
-    def __init__(self, planner: DiagnosisPlanner, session: DiagnosisSession) -> None:
+    def __init__(self, planner: multiform.DiagnosisPlanner, session: multiform.diagnosis.DiagnosisSession) -> None:
         self.planner, self.session = planner, session
         tests = enumerate(planner.tariff_.tests)
         self.features = {test: planner.encoding_.features(number) for number, test in tests}
@@ -125,8 +125,8 @@ class _Bedside:
         session, following = self.session, self.session.next_evidence
         assert following is not None
         so_far = f"{session.diagnosis}, chance {session.chance:.0%}, {session.loyalty}; spent {session.spent:.2f}"
-        click.echo(f"\n{so_far}", err=True)
-        click.echo(f"next: {following.name} for {following.cost:.2f}, as {following.why}", err=True)
+        say(f"\n{so_far}", err=True)
+        say(f"next: {following.name} for {following.cost:.2f}, as {following.why}", err=True)
         values: dict[str, Any] = {}
         refused = ""  # the last line, if it was refused: typed again, it is meant
         while len(values) < len(following.features):
@@ -139,11 +139,11 @@ class _Bedside:
                 if word == "quit":
                     return False
                 if word == "help":
-                    click.echo(HELP, err=True)
+                    say(HELP, err=True)
                 elif word == "undo" and values:
                     values.popitem()
                 elif word == "undo" and not (session.observed or session.unavailable_tests):
-                    click.echo("there is nothing to take back.", err=True)
+                    say("there is nothing to take back.", err=True)
                 elif word in ("undo", "na"):
                     session.undo() if word == "undo" else session.not_available(following.name)
                     return True
@@ -153,11 +153,11 @@ class _Bedside:
                         return True
                 else:
                     values |= self._checked({feature: "" if word == "skip" else line}, insist)
-            except UnfamiliarValue as error:
+            except multiform.diagnosis.UnfamiliarValue as error:
                 refused = line
-                click.echo(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
+                say(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
             except ValueError as error:
-                click.echo(str(error), err=True)
+                say(str(error), err=True)
         session.observe(following.name, values, insist=True)
         return True
 
@@ -189,7 +189,7 @@ class _Bedside:
             values[feature] = self._value(text.strip(), feature)
         strange = self.session.unfamiliar(values)
         if strange and not insist:
-            raise UnfamiliarValue("; ".join(one.sentence for one in strange))
+            raise multiform.diagnosis.UnfamiliarValue("; ".join(one.sentence for one in strange))
         return values
 
     def _value(self, text: str, feature: str) -> Any:
@@ -230,7 +230,7 @@ class _Bedside:
 
 def _answer(question: str) -> str:
     try:
-        return str(click.prompt(question, default="", show_default=False, err=True)).strip()
+        return str(click.prompt(visible(question), default="", show_default=False, err=True)).strip()
     except click.Abort as abort:
         if isinstance(abort.__context__, EOFError):
             raise ValueError(
@@ -240,7 +240,7 @@ def _answer(question: str) -> str:
         raise
 
 
-def _farewell(session: DiagnosisSession, plan_path: str, path: str | None) -> str:
+def _farewell(session: multiform.diagnosis.DiagnosisSession, plan_path: str, path: str | None) -> str:
     """What becomes of a case that was left."""
     if path is not None:
         return f"The case is kept in {path}; the same command goes on with it."

@@ -9,11 +9,9 @@ from typing import Any
 import click
 import numpy as np
 
+import multiform
 from multiform.cli._files import check_output, write_model
 from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table
-from multiform.columns import Date, TableError, as_text, decide, numbers_or_text, polars
-from multiform.diagnosis import DiagnosisPlanner, read_costs
-from multiform.tables import learn_labels, read, sources
 
 
 @command(
@@ -72,25 +70,25 @@ def plan(
     The plan is followed by `multiform diagnose`. The file holds the training rows, in the form that the plan reads
     them: treat it as you treat the data.
     """
-    found = sources(files, file_format)
+    found = multiform.tables.sources(files, file_format)
     check_output(output, (costs_path, *(source.path for source in found)))
-    costs, discounts = read_costs(_prices(costs_path), None)
+    costs, discounts = multiform.diagnosis.read_costs(_prices(costs_path), None)
     for name, role in ((target, "target"), (group, "group")):
         if name in costs:
-            raise TableError(f"{costs_path} has a price for {name!r}, which is the {role}; it cannot be a test, too.")
+            raise ValueError(f"{costs_path} has a price for {name!r}, which is the {role}; it cannot be a test, too.")
     with console.progress("reading") as progress:
-        frame = read(found, progress)
+        frame = multiform.tables.read(found, progress)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
-            raise TableError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
+            raise ValueError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
         if group is not None and group not in frame.columns:
-            raise TableError(f"The table has no column {group!r}, which --group names; it has {list(frame.columns)}.")
-        labels, present, _ = learn_labels(frame[target], as_classes)
+            raise ValueError(f"The table has no column {group!r}, which --group names; it has {list(frame.columns)}.")
+        labels, present, _ = multiform.tables.learn_labels(frame[target], as_classes)
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")
         progress(None, "planning")
-        planner = DiagnosisPlanner(costs, discounts=discounts or None, known=list(known), **settings)
-        people = None if group is None else as_text(frame[group]).filter(present).to_numpy()
+        planner = multiform.DiagnosisPlanner(costs, discounts=discounts or None, known=list(known), **settings)
+        people = None if group is None else multiform.columns.as_text(frame[group]).filter(present).to_numpy()
         planner.fit(_evidence(frame, list(costs)).filter(present), labels, groups=people)
         progress(None, "writing")
         write_model(planner, output, target=target)
@@ -103,19 +101,19 @@ def plan(
 
 def _prices(path: str) -> Any:
     """The table of prices; like any table, with whichever separator and decimal mark it has."""
-    frame = read(sources([path], None if Path(path).suffix else "csv"))
+    frame = multiform.tables.read(multiform.tables.sources([path], None if Path(path).suffix else "csv"))
     prices = [name for name in ("cost", "discounted_cost", "cost_in_group") if name in frame.columns]
-    return frame.with_columns(numbers_or_text(frame[name]) for name in prices)
+    return frame.with_columns(multiform.columns.numbers_or_text(frame[name]) for name in prices)
 
 
 def _evidence(frame: Any, tests: Sequence[str]) -> Any:
     """The tests' columns: numbers where every cell reads as one, else categories."""
-    pl = polars()
+    pl = multiform.columns.polars()
     columns = []
     for name in tests:
-        column = numbers_or_text(frame[name])
-        if column.dtype == pl.String and isinstance(decide(frame[name]), Date):
-            raise TableError(f"Column {name!r} is a date, and a plan takes numbers and categories; give days instead.")
+        column = multiform.columns.numbers_or_text(frame[name])
+        if column.dtype == pl.String and isinstance(multiform.columns.decide(frame[name]), multiform.columns.Date):
+            raise ValueError(f"Column {name!r} is a date, and a plan takes numbers and categories; give days instead.")
         columns.append(column)
     return pl.DataFrame(columns)
 

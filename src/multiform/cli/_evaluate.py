@@ -19,10 +19,6 @@ from multiform.cli._files import (
     this_command,
 )
 from multiform.cli._shared import Console, command, model_file, share, strict_option, table_files, text_table
-from multiform.columns import TableError, polars
-from multiform.metrics import loyalty_table
-from multiform.metrics.labels import distinct, positions
-from multiform.tables import Familiarity, Overlap, batches, read, sources
 
 true_labels = click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
@@ -56,7 +52,7 @@ def evaluate(
     model = opened(model_path)
     required = _required(require, model)
     with console.progress("predicting") as progress:
-        judged = _judged(model, model_path, sources(files, file_format), target, progress, console)
+        judged = _judged(model, model_path, multiform.tables.sources(files, file_format), target, progress, console)
     true, answers, known, overlap = judged
     refuse_shifts(known, strict)
     say_unfamiliar(console, model, known)
@@ -100,19 +96,23 @@ def report(
     How well it does and against which baselines, what its loyalty types are worth, which rows it is least sure of, how
     it was made.
     """
-    found = sources(files, file_format)
+    found = multiform.tables.sources(files, file_format)
     check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     plan = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
-        frame, labels = _labelled(model, read(found, progress), target, model_path)
+        frame, labels = _labelled(model, multiform.tables.read(found, progress), target, model_path)
         if not len(labels):
-            raise TableError("No row has a label, so there is nothing to report.")
+            raise ValueError("No row has a label, so there is nothing to report.")
         known, overlap = model.familiarity(frame), model.overlap(frame, labels)
         refuse_shifts(known, strict)
         progress(None, "writing the report")
-        asked = (model.estimator_, model.transform(frame)) if isinstance(model, MatrixModel) else (model, frame)
-        page = multiform.report(*asked, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told)
+        judged: Any = model
+        if isinstance(model, MatrixModel):
+            judged, frame = model.estimator_, model.transform(frame)
+        page = multiform.report(
+            judged, frame, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told
+        )
         page.save(output)
     say_unfamiliar(console, model, known)
     text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
@@ -126,9 +126,11 @@ def _labelled(model: Any, frame: Any, target: str | None, path: str) -> tuple[An
     if name is None:
         raise click.UsageError(f"{path} does not know what the target column is called; give --target")
     if name not in frame.columns:
-        raise TableError(f"The table has no column {name!r} with the truth; give its name by --target.")
+        raise multiform.tables.TableError(
+            f"The table has no column {name!r} with the truth; give its name by --target."
+        )
     labels, present = model.labels(frame[name])
-    return frame.drop(name).filter(polars().Series(present)), labels
+    return frame.drop(name).filter(multiform.columns.polars().Series(present)), labels
 
 
 def _shortfall(data: dict[str, Any], required: float, vacuous: bool) -> str | None:
@@ -161,10 +163,10 @@ def _required(require: str | None, model: Any) -> float | None:
 
 def _judged(
     model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
-) -> tuple[Any, dict[str, Any], Familiarity, Overlap | None]:
+) -> tuple[Any, dict[str, Any], multiform.tables.Familiarity, multiform.tables.Overlap | None]:
     """The truth, the answers as columns, what is unlike training and what is from there, of all rows with a label."""
-    true, parts, unlabelled, known, overlaps = [], [], 0, Familiarity(), []
-    for batch in batches(found):
+    true, parts, unlabelled, known, overlaps = [], [], 0, multiform.tables.Familiarity(), []
+    for batch in multiform.tables.batches(found):
         try:
             rows, labels = _labelled(model, batch.frame, target, model_path)
             if len(rows):
@@ -173,19 +175,19 @@ def _judged(
                 parts.append(answers)
                 known += familiar.counted()
                 overlaps.append(model.overlap(rows, labels))
-        except TableError as error:
+        except multiform.tables.TableError as error:
             raise batch.located(error) from error
         unlabelled += len(batch.frame) - len(rows)
         progress(batch.share)
     if not true:
-        raise TableError("No row has a label, so there is nothing to compare with.")
+        raise ValueError("No row has a label, so there is nothing to compare with.")
     if unlabelled:
         console.note(f"{unlabelled} rows have no label and were left out.")
     columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
-    return np.concatenate(true), columns, known, Overlap.of_all(overlaps)
+    return np.concatenate(true), columns, known, multiform.tables.Overlap.of_all(overlaps)
 
 
-def _told(overlap: Overlap | None, console: Console) -> dict[str, Any] | None:
+def _told(overlap: multiform.tables.Overlap | None, console: Console) -> dict[str, Any] | None:
     """For programs; and a note, if the model is judged on rows that it has seen."""
     if overlap is None:
         return None
@@ -198,6 +200,8 @@ def _told(overlap: Overlap | None, console: Console) -> dict[str, Any] | None:
 
 
 def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:
+    from multiform.metrics.labels import distinct, positions
+
     labels = distinct(true)
     truth, said = positions(true, labels), positions(answers["label"], labels)  # -1: a label that no row has
     right, counts = truth == said, np.bincount(truth)
@@ -220,7 +224,7 @@ def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, An
     }
     judge = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", estimator)
     if "loyalty" in answers and hasattr(judge, "loyalty_table_"):
-        found = loyalty_table(truth, said, answers["loyalty"], levels=judge.levels_)
+        found = multiform.metrics.loyalty_table(truth, said, answers["loyalty"], levels=judge.levels_)
         expected = judge.loyalty_table_.as_dict()
         data["loyalty"] = {
             level: {**row, "expected_accuracy": expected[level]["accuracy"], "expected_share": expected[level]["share"]}

@@ -11,26 +11,24 @@ from typing import Any
 import click
 import numpy as np
 
+import multiform
 from multiform._typing import Array, Bools, Doubles
 from multiform.cli._shared import Console, one_line
-from multiform.columns import TableError, as_numbers
-from multiform.files import check_writable, load, save
-from multiform.tables import Familiarity, TableClassifier, answers_of, labels_of
 
 MOST_NOTES = 10  # columns that are said to be unlike training
 MOST_LETTERS = 400  # of what is said of one
 
 
-def opened(path: str) -> TableClassifier | MatrixModel:
+def opened(path: str) -> multiform.tables.TableClassifier | MatrixModel:
     """The model of a file, ready for tables."""
-    model = load(path)
-    if isinstance(model, TableClassifier) and hasattr(model, "columns_"):
+    model = multiform.files.load(path)
+    if isinstance(model, multiform.tables.TableClassifier) and hasattr(model, "columns_"):
         return model
     kind = type(model).__name__
     if kind == "DiagnosisPlanner":
-        raise TableError(f"{path} holds a plan, which does not predict tables; `multiform diagnose` uses it.")
+        raise ValueError(f"{path} holds a plan, which does not predict tables; `multiform diagnose` uses it.")
     if not hasattr(model, "classes_"):
-        raise TableError(f"{path} holds a {kind} that is not fitted.")
+        raise ValueError(f"{path} holds a {kind} that is not fitted.")
     return MatrixModel(model)
 
 
@@ -38,32 +36,32 @@ def opened_plan(path: str) -> Any:
     """The plan of a file."""
     from multiform.diagnosis import DiagnosisPlanner
 
-    plan = load(path)
+    plan = multiform.files.load(path)
     if not isinstance(plan, DiagnosisPlanner) or not hasattr(plan, "plan_"):
-        raise TableError(f"{path} holds a {type(plan).__name__} and no plan; `multiform plan` makes plans.")
+        raise ValueError(f"{path} holds a {type(plan).__name__} and no plan; `multiform plan` makes plans.")
     return plan
 
 
 def check_output(output: str, inputs: Iterable[str]) -> None:
     """Refuse an output that cannot be written, or that would replace an input, before any work is done."""
-    check_writable(output)
+    multiform.files.check_writable(output)
     for path in inputs:
         if os.path.isfile(path) and os.path.isfile(output) and os.path.samefile(path, output):
             raise click.UsageError(f"the output {output} is also an input, which would be lost; give another name")
 
 
-def refuse_shifts(found: Familiarity, strict: bool) -> None:
+def refuse_shifts(found: multiform.tables.Familiarity, strict: bool) -> None:
     """With --strict, a table of which a column has shifted is an error."""
     shifted = {shift.column for shift in found.shifts}
     if strict and shifted:
         more = f", and {len(shifted) - 1} more" if len(shifted) > 1 else ""
         told = one_line(found.sentences()[0].removesuffix("."), MOST_LETTERS)
-        raise TableError(f"{told}{more}; --strict takes no table that has shifted since training.")
+        raise ValueError(f"{told}{more}; --strict takes no table that has shifted since training.")
 
 
-def say_unfamiliar(console: Console, model: Any, found: Familiarity) -> None:
+def say_unfamiliar(console: Console, model: Any, found: multiform.tables.Familiarity) -> None:
     """Notes of what is unlike training."""
-    if isinstance(model, TableClassifier) and not model.seen_:
+    if isinstance(model, multiform.tables.TableClassifier) and not model.seen_:
         console.note(
             "the model does not know what its training table looked like; fit it again to hear what has changed."
         )
@@ -81,7 +79,7 @@ def this_command() -> str:
 
 def write_model(model: Any, output: str, **notes: Any) -> None:
     """Write a model or a plan, with the command that made it."""
-    save(model, output, notes={"command": this_command(), **notes})
+    multiform.files.save(model, output, notes={"command": this_command(), **notes})
 
 
 class MatrixModel:
@@ -95,6 +93,8 @@ class MatrixModel:
 
     def transform(self, frame: Any) -> Doubles:
         """The columns that the model reads; without names, all columns in their order."""
+        from multiform.tables import TableError
+
         n_features = int(self.estimator_.n_features_in_)
         wanted = [str(name) for name in getattr(self.estimator_, "feature_names_in_", frame.columns)]
         lacking = [name for name in wanted if name not in frame.columns]
@@ -104,7 +104,7 @@ class MatrixModel:
             raise TableError(f"The model reads {n_features} columns of numbers, and the table has {len(wanted)}.")
         columns = []
         for name in wanted:
-            values, unreadable = as_numbers(frame[name])
+            values, unreadable = multiform.columns.as_numbers(frame[name])
             if unreadable or np.isnan(values).any():
                 row = int(np.flatnonzero(np.isnan(values))[0])
                 raise TableError(f"the model needs a number; got {frame[name][row]!r}.", column=name, row=row)
@@ -116,13 +116,15 @@ class MatrixModel:
         names = getattr(self.estimator_, "feature_names_in_", None)
         return [f"x{k}" for k in range(int(self.estimator_.n_features_in_))] if names is None else list(map(str, names))
 
-    def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, Familiarity]:
+    def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, multiform.tables.Familiarity]:
         """As `TableClassifier.answers`; what training looked like is not known."""
-        return answers_of(self.estimator_, self.transform(frame), chances=chances), self.familiarity(frame)
+        return multiform.tables.answers_of(self.estimator_, self.transform(frame), chances=chances), self.familiarity(
+            frame
+        )
 
-    def familiarity(self, frame: Any) -> Familiarity:
+    def familiarity(self, frame: Any) -> multiform.tables.Familiarity:
         """Nothing that could be called unfamiliar."""
-        return Familiarity(len(frame))
+        return multiform.tables.Familiarity(len(frame))
 
     def overlap(self, frame: Any, labels: Any) -> None:
         """As `TableClassifier.overlap`: it does not know its training rows."""
@@ -130,7 +132,7 @@ class MatrixModel:
     def labels(self, series: Any) -> tuple[Array, Bools]:
         """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""
         kind = np.asarray(self.classes_).dtype.kind
-        labels, present = labels_of(series, whole=kind in "iu")
+        labels, present = multiform.tables.labels_of(series, whole=kind in "iu")
         if kind == "f":
             return np.array([_number(label) for label in labels.tolist()], dtype=object), present
         if kind == "b":

@@ -7,13 +7,10 @@ import time
 from typing import Any
 
 import click
-import numpy as np
 
-from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
+import multiform
 from multiform.cli._files import check_output, write_model
 from multiform.cli._shared import Console, columns_table, command, names, one_line, seed_and_jobs, share, table_files
-from multiform.files import describe
-from multiform.tables import TableClassifier, TableError, located, read, sources
 
 MODELS = ("loyalty", "triage", "cv", "qms")
 MOST_SHOWN = 60  # columns in the table for people
@@ -81,21 +78,21 @@ def fit(
     each column is taken for is shown, and saved with the model; --as-number and its like overrule it.
     """
     model_name = _model_name(options)
-    found = sources(files, file_format)
+    found = multiform.tables.sources(files, file_format)
     check_output(output, (source.path for source in found))
     with console.progress("reading") as progress:
-        frame = read(found, progress)
+        frame = multiform.tables.read(found, progress)
         progress(None, "training")
         begin = time.perf_counter()
         try:
             model = _trained(frame, target, model_name, options)
-        except TableError as error:
-            raise located(error, found) from error
+        except multiform.tables.TableError as error:
+            raise multiform.tables.located(error, found) from error
         seconds = time.perf_counter() - begin
         progress(None, "writing")
         write_model(model, output, seed=options["random_state"])
     _say_notes(console, model)
-    told = describe(output)
+    told = multiform.files.describe(output)
     data = {
         "model": output,
         "kind": type(model.estimator_).__name__,
@@ -125,7 +122,9 @@ def _model_name(options: dict[str, Any]) -> str:
 
 def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
     roles = ("drop", "numbers", "categories", "dates", "texts", "identifiers")
-    table = TableClassifier(**{name: options[name] for name in (*roles, "as_classes", "merge_classes")})
+    table = multiform.tables.TableClassifier(
+        **{name: options[name] for name in (*roles, "as_classes", "merge_classes")}
+    )
     shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
     weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
     found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
@@ -134,17 +133,17 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
             raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
         if options["noise"] is not None:
             found["noise"] = (options["noise"],)
-        ensemble = QMSClassifierCV(**shared, **weight, **found)
+        ensemble = multiform.QMSClassifierCV(**shared, **weight, **found)
         return table.set_params(estimator=ensemble).fit(frame, target, options["group"])
     if options["solver"] is not None:
         found["solver"] = options["solver"]
     noise_level = "auto" if options["noise"] is None else options["noise"]
-    model: Any = QMSClassifier(noise=noise_level, **shared, **weight, **found)
+    model: Any = multiform.QMSClassifier(noise=noise_level, **shared, **weight, **found)
     if model_name != "qms":
-        model = LoyaltyClassifier(model, random_state=options["random_state"])
+        model = multiform.LoyaltyClassifier(model, random_state=options["random_state"])
     if model_name == "triage":
         promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
-        model = TriageClassifier(model, random_state=options["random_state"], **promise)
+        model = multiform.TriageClassifier(model, random_state=options["random_state"], **promise)
     return table.set_params(estimator=model).fit(frame, target, options["group"])
 
 
@@ -207,7 +206,7 @@ def _estimates(estimator: Any) -> list[str]:
     if hasattr(estimator, "certificates_"):
         tested = sum(c.n_tested for c in estimator.certificates_)
         accepted = sum(c.n_accepted for c in estimator.certificates_)
-        share = accepted / tested if tested else np.nan
+        share = accepted / tested if tested else float("nan")
         return [
             f"promise: accepted answers are right at least {estimator.target_accuracy:.2%} of the time, "
             f"with confidence {estimator.confidence:.0%} ({estimator.guarantee_})",

@@ -7,14 +7,12 @@ import platform
 from typing import Any
 
 import click
-import numpy
-import sklearn
 
 import multiform
 from multiform.cli._files import check_output, opened
-from multiform.cli._shared import Console, columns_table, command, model_file, text_table
-from multiform.files import describe
-from multiform.runtime import effective_threads, kernel_name
+from multiform.cli._shared import Console, columns_table, command, model_file, one_line, text_table
+
+MOST_LETTERS = 2000  # of a note or a figure of the training
 
 
 @command("multiform info model.mfm", "multiform info model.mfm --json", "multiform info")
@@ -28,7 +26,7 @@ def info(model_path: str | None, console: Console) -> None:
         data = _installation()
         console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
         return
-    data = describe(model_path)
+    data = multiform.files.describe(model_path)
     console.result(data, _text(model_path, data))
 
 
@@ -61,14 +59,17 @@ def export(model_path: str, onnx_path: str, double: bool, console: Console) -> N
 
 
 def _installation() -> dict[str, Any]:
+    import numpy
+    import sklearn
+
     optional = {"polars": "cli", "safetensors": "files", "matplotlib": "plots", "jinja2": "report", "onnx": "onnx"}
     return {
         "multiform": multiform.__version__,
         "python": platform.python_version(),
         "numpy": numpy.__version__,
         "scikit-learn": sklearn.__version__,
-        "threads": effective_threads(None),
-        "kernel": kernel_name(),
+        "threads": multiform.runtime.effective_threads(None),
+        "kernel": multiform.runtime.kernel_name(),
         **{
             f"extra {extra}": "installed" if importlib.util.find_spec(module) else f'pip install "multiform[{extra}]"'
             for module, extra in optional.items()
@@ -77,18 +78,18 @@ def _installation() -> dict[str, Any]:
 
 
 def _text(path: str, data: dict[str, Any]) -> str:
-    versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
+    versions = ", ".join(f"{_told(name)} {_told(version)}" for name, version in data["versions"].items())
     lines = [
         f"{path}: {data['kind']}, format {data['format']}, {data['bytes']:,} bytes, {data['numbers']:,} numbers",
-        f"written {data['written']} by {versions}",
+        f"written {_told(data['written'])} by {versions}",
     ]
     if data["classes"]:
-        lines.append(f"classes: {', '.join(map(str, data['classes'][:30]))}")
+        lines.append(f"classes: {', '.join(_told(one) for one in data['classes'][:30])}")
     columns = data["columns"] or []
     if columns and isinstance(columns[0], dict):
         lines += ["", columns_table(columns), ""]
     elif columns:
-        lines.append(f"columns: {', '.join(map(str, columns[:30]))}")
+        lines.append(f"columns: {', '.join(_told(one) for one in columns[:30])}")
     lines += _flat("training", data["training"])
     lines += _flat("notes", data["notes"])
     return "\n".join(lines)
@@ -99,4 +100,9 @@ def _flat(name: str, value: Any) -> list[str]:
         return [line for key, entry in value.items() for line in _flat(f"{name} {key}", entry)]
     if isinstance(value, float):
         value = f"{value:.6g}"
-    return [f"{name}: {value}"]
+    return [f"{_told(name)}: {_told(value, MOST_LETTERS)}"]
+
+
+def _told(value: Any, most: int = 80) -> str:
+    """A word of a file, which may be anybody's."""
+    return one_line(str(value), most)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import re
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,15 +13,18 @@ from typing import Any, BinaryIO
 
 import click
 
+import multiform
 from multiform.cli._files import check_output, opened, refuse_shifts, say_unfamiliar
 from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
-from multiform.columns import TableError, polars
-from multiform.files import atomic_path
-from multiform.tables import Familiarity, batches, sources
+from multiform.cli._terminal import visible
 
 ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
 OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
+FOR_SPREADSHEETS = ("csv", "tsv")
 Write = Callable[[Any], None]
+
+# What a spreadsheet program runs as a formula, and what it does not, as it is a number.
+FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?$"
 
 
 @command(
@@ -41,6 +44,9 @@ Write = Callable[[Any], None]
 @click.option("--output-format", type=click.Choice(ANSWER_FORMATS), help="If the name does not say it.")
 @names("--keep", help="Columns of the table to copy to the output.")
 @click.option("--chances", is_flag=True, help="The chance of every class, too.")
+@click.option(
+    "--excel-safe", is_flag=True, help="Write ' before text that a spreadsheet program would run as a formula, as =A1."
+)
 @strict_option
 @table_files
 def predict(
@@ -50,6 +56,7 @@ def predict(
     output_format: str | None,
     keep: tuple[str, ...],
     chances: bool,
+    excel_safe: bool,
     strict: bool,
     file_format: str | None,
     console: Console,
@@ -62,30 +69,41 @@ def predict(
     """
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
-    found = sources(files, file_format)
+    written_as = _answer_format(output, output_format)
+    if excel_safe and written_as not in FOR_SPREADSHEETS:
+        raise click.UsageError(f"--excel-safe is for csv and tsv; {written_as} has no formulas")
+    found = multiform.tables.sources(files, file_format)
     if output != "-":
         check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     labels: Counter[str] = Counter()
-    known = Familiarity()
-    rows = 0
-    with console.progress("predicting") as progress, _answer_writer(output, output_format) as write:
-        for batch in batches(found):
+    known = multiform.tables.Familiarity()
+    rows = n_formulas = 0
+    with console.progress("predicting") as progress, _answer_writer(output, written_as, excel_safe) as write:
+        for batch in multiform.tables.batches(found):
             lacking = [name for name in keep if name not in batch.frame.columns]
             if lacking:
-                raise TableError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")
+                raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")
             try:
                 answers, familiar = model.answers(batch.frame, chances=chances)
-            except TableError as error:
+            except multiform.tables.TableError as error:
                 raise batch.located(error) from error
             taken = {name: f"{name} given" for name in keep if name in answers.columns}
-            write(batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers)
+            told = batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers
+            write(without_formulas(told) if excel_safe else told)
+            if written_as in FOR_SPREADSHEETS and not excel_safe:
+                n_formulas += _n_formulas(told)
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
             known += familiar.counted()
             rows += len(answers)
             progress(batch.share, f"predicting, {rows:,} rows")
         refuse_shifts(known, strict)
     say_unfamiliar(console, model, known)
+    if n_formulas:
+        console.note(
+            f"{n_formulas} cell{'s begin' if n_formulas != 1 else ' begins'} with =, +, -, @, a tab or a carriage "
+            "return, which a spreadsheet program may run as a formula; --excel-safe writes ' before."
+        )
     if output == "-":
         return
     ranked = sorted(labels.items(), key=lambda one: (-one[1], one[0]))
@@ -95,38 +113,69 @@ def predict(
     console.result(data, f"{text}\n{rows} rows written to {output}")
 
 
-@contextmanager
-def _answer_writer(output: str, output_format: str | None) -> Iterator[Write]:
-    """A function that appends a frame to the output; ``-`` is standard output."""
+def _answer_format(output: str, output_format: str | None) -> str:
     suffix = "csv" if output == "-" else Path(output).suffix.lower().lstrip(".")
     found = output_format or OTHER_SUFFIXES.get(suffix, suffix)
     if found not in ANSWER_FORMATS:
         raise click.UsageError(f"{output}: name the output .csv, .tsv, .parquet or .jsonl, or give --output-format")
+    if output == "-" and found == "parquet":
+        raise click.UsageError("parquet cannot be written to standard output; give --output a file")
+    return found
+
+
+@contextmanager
+def _answer_writer(output: str, written_as: str, excel_safe: bool) -> Iterator[Write]:
+    """A function that appends a frame to the output; ``-`` is standard output."""
     if output == "-":
-        if found == "parquet":
-            raise click.UsageError("parquet cannot be written to standard output; give --output a file")
-        yield _appender(sys.stdout.buffer, found)
+        yield _appender(sys.stdout.buffer, written_as, excel_safe)
         return
-    with atomic_path(output) as part:
-        if found == "parquet":
-            with _parquet_parts(part) as write:
+    with multiform.files.atomic_path(output) as part:
+        if written_as == "parquet":
+            with _parquet_parts(part, output) as write:
                 yield write
             return
         with open(part, "wb") as stream:
-            yield _appender(stream, found)
+            yield _appender(stream, written_as, excel_safe)
 
 
-def _appender(stream: BinaryIO, found: str) -> Write:
+def _is_formula(text: Any) -> Any:
+    return text.str.contains(FORMULA) & ~text.str.contains(NUMBER)
+
+
+def _n_formulas(frame: Any) -> int:
+    """Texts in a frame that a spreadsheet program would run."""
+    pl = multiform.columns.polars()
+    cells = frame.select(_is_formula(pl.col(pl.String)).sum())
+    return int(sum(cells.row(0)) if cells.width else 0)
+
+
+def without_formulas(frame: Any) -> Any:
+    """The frame with ' before each text, and each name of a column, that a spreadsheet program would run.
+
+    >>> import polars as pl
+    >>> without_formulas(pl.DataFrame({"=a": ["=1+1", "-1.5", "@x", "fine"]})).to_dict(as_series=False)
+    {"'=a": ["'=1+1", '-1.5', "'@x", 'fine']}
+    """
+    pl = multiform.columns.polars()
+    texts = pl.col(pl.String)
+    safe = frame.with_columns(pl.when(_is_formula(texts)).then("'" + texts).otherwise(texts).name.keep())
+    return safe.rename({name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)})
+
+
+def _appender(stream: BinaryIO, written_as: str, excel_safe: bool) -> Write:
     begun = False
+    # All text in quotation marks, as other countries' programs take a semicolon for the end of a cell.
+    quoted: Any = "non_numeric" if excel_safe else "necessary"
 
     def write(frame: Any) -> None:
         nonlocal begun
         # By way of Python, whose streams say it when nobody reads them any more.
-        if found == "jsonl":
+        if written_as == "jsonl":
             text = frame.write_ndjson()
         else:
-            text = frame.write_csv(include_header=not begun, separator="\t" if found == "tsv" else ",")
-        stream.write(text.encode("utf-8"))
+            mark = "\t" if written_as == "tsv" else ","
+            text = frame.write_csv(include_header=not begun, separator=mark, quote_style=quoted)
+        stream.write((visible(text) if stream.isatty() else text).encode("utf-8"))
         stream.flush()
         begun = True
 
@@ -134,18 +183,21 @@ def _appender(stream: BinaryIO, found: str) -> Write:
 
 
 @contextmanager
-def _parquet_parts(target: Path) -> Iterator[Write]:
+def _parquet_parts(part: Path, output: str) -> Iterator[Write]:
     """Parquet cannot be appended to: the pieces are files, which are joined without reading them all at once."""
-    pl = polars()
-    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", dir=target.parent))
+    pl = multiform.columns.polars()
     try:
-        parts: list[Path] = []
+        with multiform.files.folder_beside(output) as folder:
+            pieces: list[Path] = []
 
-        def write(frame: Any) -> None:
-            parts.append(folder / f"{len(parts):09d}.parquet")
-            frame.write_parquet(parts[-1])
+            def write(frame: Any) -> None:
+                pieces.append(folder / f"{len(pieces):09d}.parquet")
+                frame.write_parquet(pieces[-1])
 
-        yield write
-        pl.scan_parquet(parts, glob=False).sink_parquet(target)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+            yield write
+            with open(part, "wb") as stream:
+                pl.scan_parquet(pieces, glob=False).sink_parquet(stream)
+    except pl.exceptions.ComputeError as error:
+        if found := re.search(r"\(os error (\d+)\)", str(error)):  # as of a disk that is full
+            raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
+        raise

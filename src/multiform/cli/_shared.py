@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,11 @@ from typing import Any
 
 import click
 
-from multiform.files import plain
-from multiform.tables import FORMATS
+import multiform
+from multiform.cli._terminal import say, visible, visible_json
+
+# As in `multiform.tables`, which takes a while to import; a test compares them.
+FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
 
 model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
@@ -73,14 +77,15 @@ class Console:
         """Something worth knowing that is not the result."""
         self._notes.append(sentence)
         if not (self.as_json or self.quiet):
-            click.echo(f"note: {sentence}", err=True)
+            say(f"note: {sentence}", err=True)
 
     def result(self, data: dict[str, Any], text: str) -> None:
         """The result: `data` for programs, `text` for people."""
         if self.as_json:
-            click.echo(json.dumps(plain(data) | {"notes": self._notes}, ensure_ascii=False))
+            told = multiform.files.plain(data) | {"notes": self._notes}
+            click.echo(visible_json(json.dumps(told, ensure_ascii=False)))
         else:
-            click.echo(text)
+            say(text)
 
     @contextmanager
     def progress(self, words: str) -> Iterator[Callable[..., None]]:
@@ -111,6 +116,7 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
     def made(function: Callable[..., None]) -> click.Command:
         @wraps(function)
         def with_console(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
+            _hear_interrupts()
             function(*args, console=Console(as_json, quiet), **options)
 
         epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)
@@ -121,6 +127,14 @@ def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
         return found
 
     return made
+
+
+def _hear_interrupts() -> None:
+    """Polars, once imported, has a read that waits begin again after a Ctrl-C, and Python never hears of it."""
+    import polars  # noqa: F401
+
+    if sys.platform != "win32":
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
@@ -155,5 +169,5 @@ def one_line(text: str, most: int = 80) -> str:
     >>> print(one_line("two\\nlines \\x1b[31m"), one_line("x" * 100, most=5))
     two\\nlines \\x1b[31m xxxx…
     """
-    shown = "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+    shown = visible(text).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(shown) <= most else shown[: most - 1] + "…"

@@ -15,14 +15,16 @@ from multiform.columns._cells import (
     numbers_or_text,
     polars,
     typed,
+    with_numbers,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
-from multiform.columns._encodings import Encoding, Encodings
+from multiform.columns._encodings import FARTHEST, Encoding, Encodings
 from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text, column_from
 from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
     "COUNTS",
+    "FARTHEST",
     "MOST_CATEGORIES",
     "MOST_CODED",
     "MOST_WORDS",
@@ -51,4 +53,5 @@ __all__ = [
     "numbers_or_text",
     "polars",
     "typed",
+    "with_numbers",
 ]

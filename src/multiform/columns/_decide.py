@@ -22,6 +22,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain, zip_longest
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ import numpy as np
 from multiform._typing import Doubles
 from multiform.columns._cells import (
     DATE_FORMATS,
+    EXACT,
+    NEEDLESS_ZERO,
     TableError,
     any_numbers,
     as_dates,
@@ -50,7 +53,6 @@ CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too:
 DISTINCT_NAME = re.compile(r"(^|[\s_.-])(key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
 COUNTS = "it counts the rows"
 COMMA = ", with a decimal comma"
-NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 
 MOST_CODED = 200  # columns of a table: in a wider one, a number of few values is no code but a pixel, or the like
 MOST_CATEGORIES = 50  # columns that a category becomes at most
@@ -105,19 +107,29 @@ def decide(
         return Dropped(name, "asked for", "dropped" if role == "drop" else role)
     if not is_plain(series):
         return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
-    text = as_text(series)
     if role is not None:
-        return _as_asked(series, text, role, most_categories, most_words)
-    n_distinct = int(text.drop_nulls().n_unique())
-    if n_distinct == 0:
-        return Dropped(name, "every cell is empty", "constant")
-    if n_distinct == 1 and not text.null_count():
-        return Dropped(name, f"every cell is {text[0]!r}", "constant")
+        return _as_asked(series, as_text(series), role, most_categories, most_words)
+    if series.dtype.is_numeric():
+        values, _ = as_numbers(series)
+        present = values[~np.isnan(values)]
+        return _constant(series, len(np.unique(present)), len(present)) or _number(name, values, codes, comma=False)
+    text = as_text(series)
+    present = text.drop_nulls() if text.null_count() else text
+    n_distinct = int(present.n_unique())
     return (
-        _date(series, text, "every cell reads as a date")
-        or _numeric(series, text, n_distinct, codes)
-        or _words(name, text, n_distinct, most_categories, most_words)
+        _constant(text, n_distinct, len(present))
+        or _date(series, present, "every cell reads as a date")
+        or _numeric(series, present, codes)
+        or _words(name, text, present, n_distinct, most_categories, most_words)
     )
+
+
+def _constant(series: Any, n_distinct: int, n_present: int) -> Dropped | None:
+    if n_distinct == 0:
+        return Dropped(str(series.name), "every cell is empty", "constant")
+    if n_distinct == 1 and n_present == len(series):
+        return Dropped(str(series.name), f"every cell is {as_text(series.head(1))[0]!r}", "constant")
+    return None
 
 
 def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_words: int) -> Column:
@@ -135,7 +147,7 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
             raise TableError(f"Column {name!r} was to be read as a number, and every cell is empty.")
         return Number.learn(name, why + COMMA * comma, values, decimal_comma=comma)
     if role == "date":
-        date = _date(series, text, why)
+        date = _date(series, text.drop_nulls(), why)
         if date is None:
             raise TableError(
                 f"Column {name!r} was to be read as a date, and no format reads all of it; "
@@ -145,20 +157,18 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
     raise TableError(f"The role of column {name!r} must be one of {', '.join(ROLES)}; got {role!r}.")
 
 
-def _date(series: Any, text: Any, why: str) -> Date | None:
+def _date(series: Any, present: Any, why: str) -> Date | None:
+    """`present` are the cells that are there, as text."""
     pl = polars()
     format: str | None = None
     if series.dtype.is_temporal():
         why, has_time = "its type is a date", series.dtype != pl.Date
-    elif series.dtype != pl.String:
+    elif series.dtype != pl.String or not len(present):
         return None
     else:
-        text = text.drop_nulls()
-        # Most columns are none; a few cells show it.
-        if not len(text) or not (text.str.len_chars().max() <= 40 and text.head(20).str.contains(r"\d").all()):
-            return None
-        fitting = [format for format in DATE_FORMATS if not as_dates(text.head(100), format)[1]]
-        fitting = [format for format in fitting if not as_dates(text, format)[1]]
+        fitting = [format for format, shape in DATE_SHAPES.items() if shape.fullmatch(present[0])]
+        for cells in (present.head(100), present):
+            fitting = [format for format in fitting if not as_dates(cells, format)[1]]
         if not fitting:
             return None
         format = fitting[0]
@@ -169,15 +179,36 @@ def _date(series: Any, text: Any, why: str) -> Date | None:
     return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
 
 
-def _numeric(series: Any, text: Any, n_distinct: int, codes: bool) -> Column | None:
-    pl, name = polars(), str(series.name)
-    if series.dtype == pl.Boolean:
+def _shape(format: str) -> re.Pattern[str]:
+    """What every date in a format looks like. Most columns are no dates, and their first cell shows it."""
+    parts = (r"[a-z]+" if part == "%b" else r"[-+]?\d+" for part in re.findall("%.", format))
+    marks = (r"\s*" + re.escape(mark) + r"\s*" for mark in re.split("%.", format)[1:-1])
+    return re.compile("".join(chain(*zip_longest(parts, marks, fillvalue=""))).replace("\\ ", ""), re.IGNORECASE)
+
+
+DATE_SHAPES = {format: _shape(format) for format in DATE_FORMATS}
+
+
+def _numeric(series: Any, present: Any, codes: bool) -> Column | None:
+    if series.dtype == polars().Boolean or not _may_be_number(present[0]):
         return None
     values, comma, unreadable = any_numbers(series)
-    present = values[~np.isnan(values)]
-    padded = series.dtype == pl.String and text.drop_nulls().str.contains(NEEDLESS_ZERO).any()
-    if unreadable or not len(present) or padded:
+    if unreadable or np.isnan(values).all() or present.str.contains(NEEDLESS_ZERO).any():
         return None
+    return _number(str(series.name), values, codes, comma)
+
+
+def _may_be_number(cell: str) -> bool:
+    """Most columns of words are no numbers, and their first cell shows it."""
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _number(name: str, values: Doubles, codes: bool, comma: bool) -> Column:
+    present = values[~np.isnan(values)]
     whole = bool((present == np.round(present)).all())
     n_values = len(np.unique(present))
     if whole and (why := _identifying(name, present, n_values)):
@@ -215,7 +246,7 @@ def _count(values: Doubles) -> bool:
     in order, too.
     """
     steps = np.diff(np.sort(values))
-    if len(values) < ENOUGH_ROWS or not steps.all() or np.abs(values).max() >= 2**53:
+    if len(values) < ENOUGH_ROWS or not steps.all() or np.abs(values).max() >= EXACT:
         return False
     step = int(np.gcd.reduce(steps.astype(np.int64)))
     ordered = len(np.unique(np.sign(np.diff(values)))) == 1
@@ -238,9 +269,8 @@ def counts_rows(series: Any) -> bool:
     return _count(values)
 
 
-def _words(name: str, text: Any, n_distinct: int, most_categories: int, most_words: int) -> Column:
-    present = text.drop_nulls()
-    n_words = float(present.str.split(" ").list.len().mean())
+def _words(name: str, text: Any, present: Any, n_distinct: int, most_categories: int, most_words: int) -> Column:
+    n_words = 1 + float(present.str.count_matches(" ", literal=True).mean())
     if n_words < MANY_WORDS and len(present) >= ENOUGH_ROWS:
         distinct = _in_cells(n_distinct, len(present))
         if n_distinct >= ALMOST_ALL * len(present):

@@ -28,11 +28,10 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.columns._cells import typed
 from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Number, column_from
-from multiform.state import require, require_array, require_names
+from multiform.state import require, require_array, require_names, spend
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
 N_KNOTS = 5  # of the hinges
-MOST_FEATURES = 2**26  # in a model file, so that a damaged one cannot ask for all memory
 
 # As `MOST_VALUES` and `LEAST_CELLS` of tables: a plan is made from few patients and pays for every column.
 MOST_VALUES_IN_PLANS = 6
@@ -61,6 +60,8 @@ class Encodings:
         The columns of the matrix that each encoding reads.
     transformers : list of transformer
         What makes the columns of each encoding but "plain".
+    width : int
+        Columns of the matrix.
     """
 
     def __init__(self, names: Sequence[Any] | str) -> None:
@@ -106,12 +107,14 @@ class Encodings:
             own = np.arange(self.n_features if name in ("plain", "enriched") else 0)
             self.columns.append(np.concatenate([own, np.arange(width, width + n_new)]).astype(np.int32))
             width += n_new
+        self.width = width
 
     def transform(self, X: Any) -> Any:
         """The plain columns, then what each transformer makes of them."""
         if not self.transformers:
             return X
-        parts = [X, *(transformer.transform(X) for transformer in self.transformers)]
+        with np.errstate(over="ignore", invalid="ignore"):  # of a row far off, which `Separators.values` knows
+            parts = [X, *(transformer.transform(X) for transformer in self.transformers)]
         if any(scipy.sparse.issparse(part) for part in parts):
             return scipy.sparse.hstack(parts, format="csr")
         return np.hstack(parts)
@@ -134,7 +137,8 @@ class Encodings:
         names, p, enriched = state["names"], state["n_features"], state["enriched"]
         known = isinstance(names, list) and len(names) > 0 and set(names) <= {"plain", "enriched"}
         require(known, "an encoding is unknown")
-        require(type(p) is int and 0 < p < MOST_FEATURES, "the number of features is wrong")
+        require(type(p) is int and 0 < p < 2**31, "the number of features is wrong")  # columns are 32-bit numbers
+        spend(100 * p * len(names), "the columns of the encodings")
         fits = isinstance(enriched, list) and len(enriched) == names.count("enriched")
         require(fits, "the encodings lack what one of them has found")
         self._lay_out(names, [_restored(p, found) for found in enriched], np.broadcast_to(0.0, (1, p)))
@@ -180,6 +184,7 @@ def _restored(n_features: int, found: dict[str, Any]) -> ColumnTransformer:
     if knots is not None:
         n_splines = len(require_array(knots, (None, len(hinges)), "f", "knots")) - 2  # one more at either end
         require(np.isfinite(knots).all() and (np.diff(knots, axis=0) >= 0).all(), "knots do not ascend")
+        spend(16 * n_splines**2 * len(hinges), "the knots of the hinges")
     require((knots is None) == (len(hinges) == 0) and n_splines >= 2, "there are hinges without knots")
     rows = np.broadcast_to([[0.0], [1.0]], (2, n_features))
     transformer = _enrichment(values, hinges, categories or "auto", "uniform", n_splines).fit(rows)
@@ -220,10 +225,13 @@ class Encoding:
                 code, raw = _learnt(name, columns[name])
                 codes.append(code)
                 owner.append(test)
-                deviation = raw.std(axis=0)
+                # over a power of two, which rounds nothing: a test in mol per litre varies, too, and nothing overflows
+                exponent = np.frexp(np.abs(raw).max(axis=0))[1]
+                shares = np.ldexp(raw, -exponent)
+                deviation = np.ldexp(shares.std(axis=0), exponent)
                 stretch = np.where(np.arange(code.width) < isinstance(code, Number), 1.0, 1 / INDICATOR_SCALE)
-                center.append(raw.mean(axis=0))
-                scale.append(np.where(deviation > 1e-12, deviation * stretch, np.inf))
+                center.append(np.ldexp(shares.mean(axis=0), exponent))
+                scale.append(np.where(shares.std(axis=0) > 1e-12, deviation * stretch, np.inf))
         return cls(codes, owner, np.concatenate(center), np.concatenate(scale))
 
     @property

@@ -19,14 +19,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
-from multiform.columns._cells import as_dates, as_numbers, as_text, is_plain, polars
-from multiform.state import require, require_array, require_names
+from multiform.columns._cells import DATE_FORMATS, FARTHEST_MOMENT, as_dates, as_numbers, as_text, is_plain, polars
+from multiform.state import require, require_array, require_names, spend
 
 # A number of 3 to 12 distinct values may be a code, and gets a column per value (in plans, up to 6).
 FEWEST_VALUES, MOST_VALUES = 3, 12
 # Cells that must have a value for it to get a column, and cells that must be missing for a column to say so.
 LEAST_CELLS = 1, 1
 DAY = 86_400.0
+LARGEST_WEIGHT = 1e6  # of a word there
 Texts = Sequence[str | None] | Array
 Cells = tuple[Any, Bools]  # numbers with NaN or texts with None, and which of them are there but cannot be read
 NO_PLACE = -2  # of a missing category among the values; -1 is another value
@@ -70,9 +71,9 @@ class Column(ABC):
         return cells
 
     @property
+    @abstractmethod
     def width(self) -> int:
-        """How many columns of numbers it becomes."""
-        return len(self.feature_names())
+        """How many columns of numbers it becomes; their names may be long, so it is counted without them."""
 
     def typed(self, series: Any) -> Any:
         """The series with the type that it was taken for."""
@@ -103,6 +104,10 @@ class Dropped(Column):
 
     def feature_names(self) -> list[str]:
         return []
+
+    @property
+    def width(self) -> int:
+        return 0
 
     def read(self, series: Any) -> Cells:
         return np.full(len(series), np.nan), np.zeros(len(series), dtype=bool)
@@ -151,12 +156,17 @@ class Number(Column):
         if issubclass(cls, Code):
             distinct, counts = np.unique(values[~missing], return_counts=True)
             settings["values"] = tuple(distinct[counts >= min(least[0], counts.max())].tolist())
-        return cls(name, why, float(np.median(values[~missing])), int(missing.sum()) >= least[1], **settings)
+        median = 2 * float(np.median(values[~missing] / 2))  # halved: two numbers of 1e308 have no sum
+        return cls(name, why, median, int(missing.sum()) >= least[1], **settings)
 
     def feature_names(self) -> list[str]:
         missing = self._missing_name()
         each = [*(f"{self.name} > {step:g}" for step in self.steps), *(f"{self.name} = {v:g}" for v in self.values)]
         return [self.name, *each, *missing] if self.fill_all else [self.name, *missing, *each]
+
+    @property
+    def width(self) -> int:
+        return 1 + len(self.steps) + len(self.values) + self.has_missing
 
     def columns(self, cells: Doubles) -> Doubles:
         """The columns of numbers with NaN: shape (n, width)."""
@@ -231,6 +241,10 @@ class Category(Column):
         other = [f"{self.name} other"] if self.has_other else []
         return [*names, *other, *self._missing_name()]
 
+    @property
+    def width(self) -> int:
+        return len(self.values) + self.has_other + self.has_missing
+
     @cached_property
     def _place(self) -> dict[str | None, int]:
         return {value: place for place, value in enumerate(self.values)} | {None: NO_PLACE}
@@ -275,6 +289,10 @@ class Date(Column):
         parts = [f"{self.name} {circle} {part}" for circle in circles for part in ("sin", "cos")]
         return [f"{self.name} day", *parts, *self._missing_name()]
 
+    @property
+    def width(self) -> int:
+        return 5 + 2 * self.has_time + self.has_missing
+
     def typed(self, series: Any) -> Any:
         pl = polars()
         seconds, _ = as_dates(series, self.format)
@@ -315,6 +333,10 @@ class Text(Column):
     def feature_names(self) -> list[str]:
         return [f"{self.name} : {word}" for word in self.words]
 
+    @property
+    def width(self) -> int:
+        return len(self.words)
+
     @cached_property
     def _fitted(self) -> Any:
         vectorizer = _vectorizer(vocabulary=list(self.words))
@@ -343,6 +365,8 @@ class Text(Column):
 def _unreadable(series: Any, values: Doubles) -> Bools:
     """Which cells have no value, and yet are no gaps."""
     found = np.isnan(values)
+    if found.any() and series.dtype.is_numeric():
+        return np.asarray(np.isinf(series.cast(polars().Float64).to_numpy()))
     if found.any():
         found[found] = as_text(series.filter(polars().Series(found))).is_not_null().to_numpy()
     return found
@@ -380,8 +404,14 @@ def column_from(state: Any) -> Column:
             require(all(isinstance(one, cell_type) for one in value), f"{name} of a column has the wrong type")
             require(len(set(value)) == len(value), f"{name} of a column are not distinct")
     if kind is Text:
-        require_array(parts["weights"], (len(parts["words"]),), "f", "the weights of words")
+        weights = require_array(parts["weights"], (len(parts["words"]),), "f", "the weights of words")
+        require(len(weights) > 0 and ((weights > 0) & (weights < LARGEST_WEIGHT)).all(), "a weight of a word is wrong")
+        require(all(parts["words"]), "a word is empty")
     if kind is Category:
         require(parts["fill"] in (None, *parts["values"]), "a missing value is read as one that is none")
+    if kind is Date:
+        require(parts["format"] in (None, *DATE_FORMATS), "there is no such format of dates")
+        require(abs(parts["median"]) < FARTHEST_MOMENT, "a date is out of range")
     found: Column = kind(**parts)
+    spend((len(found.name) + 16) * found.width, "the names of the columns")
     return found

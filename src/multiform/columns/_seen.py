@@ -166,7 +166,7 @@ class Seen:
         outermost = max(1, min(N_OUTERMOST, n // 2))
         with np.errstate(over="ignore"):
             low, high = 2 * present[0] - present[outermost - 1], 2 * present[-1] - present[-outermost]
-            figures = (float(low), float(high), float(present.mean()))
+            figures = tuple(np.nan_to_num([low, high, (present / n).sum()]).tolist())  # the largest number there is
         return cls(*sizes, tuple(points.tolist()), tuple(counts.tolist()), 0, *figures)
 
     @classmethod
@@ -266,7 +266,8 @@ class Seen:
                 each = np.diff(upto, prepend=0)
             counts = np.append(each, len(present) - each.sum())
             if len(present):
-                figures = float(present.sum()), float(present.min()), float(present.max())
+                with np.errstate(over="ignore", invalid="ignore"):
+                    figures = float(present.sum()), float(present.min()), float(present.max())
             familiar = (cells >= self.low) & (cells <= self.high) & (n > 0)
             if self.kind == "code" and 1 not in self.counts:
                 familiar &= np.isin(cells, self.values)
@@ -377,7 +378,8 @@ class Seen:
         if state["kind"] in NUMERIC:
             require_array(values, (len(counts),), "f", "the values that were seen")
             require(
-                np.isfinite(values).all() and (np.diff(values) > 0).all(), "the values that were seen do not ascend"
+                np.isfinite(values).all() and (values[1:] > values[:-1]).all(),
+                "the values that were seen do not ascend",
             )
             values = tuple(values.tolist())
         else:

@@ -7,8 +7,6 @@
 
 namespace multiform {
 
-// Tiles are fixed by the problem alone, so the number of threads never changes a bit of the result.
-constexpr int64_t kTileRows = 32;
 constexpr int64_t kTileFeatures = 40;
 constexpr int64_t kTileOutputs = 192;
 constexpr int64_t kGroupFeatures = 400;  // their weights and moments, for 200 outputs, are about a megabyte
@@ -51,24 +49,29 @@ void AdamMember::begin_pass() {
 }
 
 void AdamMember::reserve(int n_threads) {
+    reserve_loss(n_threads);
+    x_.resize(row_target_.size() * static_cast<size_t>(n_groups_ * group_));
+    gradient_.resize(static_cast<size_t>(n_threads * kTileFeatures * kTileOutputs));
+    parts_left_ = std::vector<std::atomic<int64_t>>(tile_loss_.size());
+}
+
+void AdamMember::reserve_loss(int n_threads) {
     const auto rows =
         static_cast<size_t>(padded(std::min<int64_t>(settings_.batch_size, static_cast<int64_t>(eligible_.size()))));
     const auto outputs = static_cast<size_t>(padded(problem_.n_classes * member_.n_components));
     const auto tiles = rows / kTileRows + 1;
-    x_.resize(rows * static_cast<size_t>(n_groups_ * group_));
     z_.resize(rows * outputs * static_cast<size_t>(n_groups_));
-    gradient_.resize(static_cast<size_t>(n_threads * kTileFeatures * kTileOutputs));
     scratch_.resize(static_cast<size_t>(n_threads * apart(2 * problem_.n_classes)));
     decay_.resize(outputs);
     row_weight_.resize(rows);
     row_target_.resize(rows);
     row_active_.resize(rows);
     tile_loss_.resize(tiles);
-    parts_left_ = std::vector<std::atomic<int64_t>>(tiles);
     tile_slope_.resize(tiles * static_cast<size_t>(apart(problem_.n_classes)));
 }
 
 void AdamMember::train(Team& team, int64_t until, double deadline) {
+    if (passes_ >= until) return;  // done, while others of its batch are not
     const int64_t outputs = problem_.n_classes * member_.n_components, width = member_.width();
     by_feature(member_.weights, outputs, width, moving_);
     by_feature(first_, outputs, width, moving_first_);
@@ -115,21 +118,12 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
         // Whoever brings the last part of a tile goes on with its loss.
         if (parts_left_[tile].fetch_sub(1, std::memory_order_acq_rel) == 1) loss(now, tile, thread);
     });
-    for (int64_t tile = 0; tile < n_tiles; ++tile) pass_loss_ += tile_loss_[tile];
-    for (int64_t i = 0; i < now.n; ++i) active_[now.samples[i]] = row_active_[i];
-    for (int64_t i = 0; i < now.n; ++i)
-        pass_weight_ += static_cast<double>((member_.sample_weight == nullptr ? 1.0f : row_weight_[i]) *
-                                            member_.class_weight[row_target_[i]]);
-    ++steps_;
-    visits_ += now.n;
+    count(now, n_tiles);
 
     // sigma^2 ||A_k||^2 pulls at the weights of class k, and is known again once they have moved.
     const bool noisy = member_.noise > 0;
-    for (int64_t k = 0; k < m && noisy; ++k) {
-        double slope = 0;
-        for (int64_t tile = 0; tile < n_tiles; ++tile) slope += tile_slope_[tile * apart(m) + k];
-        std::fill_n(decay_.begin() + k * q, q, 2.0f * member_.noise * static_cast<float>(slope));
-    }
+    for (int64_t k = 0; k < m && noisy; ++k)
+        std::fill_n(decay_.begin() + k * q, q, 2.0f * member_.noise * static_cast<float>(class_slope(k, n_tiles)));
     const int64_t outputs = padded(m * q), across = (outputs + kTileOutputs - 1) / kTileOutputs;
     const int64_t down = (group_ + kTileFeatures - 1) / kTileFeatures;  // tiles a group
     tile_norm_.assign(static_cast<size_t>(noisy ? n_groups_ * down * outputs : 0), 0.0f);
@@ -145,6 +139,23 @@ void AdamMember::step(Team& team, int64_t begin, int64_t end) {
             for (int64_t o = k * q; o < (k + 1) * q; ++o) norm += static_cast<double>(tile_norm_[tile * outputs + o]);
         energy_[k] = member_.noise * static_cast<float>(norm);
     }
+}
+
+// What a step, after its loss, leaves behind for the pass.
+void AdamMember::count(const Step& now, int64_t n_tiles) {
+    for (int64_t tile = 0; tile < n_tiles; ++tile) pass_loss_ += tile_loss_[tile];
+    for (int64_t i = 0; i < now.n; ++i) active_[now.samples[i]] = row_active_[i];
+    for (int64_t i = 0; i < now.n; ++i)
+        pass_weight_ += static_cast<double>((member_.sample_weight == nullptr ? 1.0f : row_weight_[i]) *
+                                            member_.class_weight[row_target_[i]]);
+    ++steps_;
+    visits_ += now.n;
+}
+
+double AdamMember::class_slope(int64_t k, int64_t n_tiles) const {
+    double slope = 0;
+    for (int64_t tile = 0; tile < n_tiles; ++tile) slope += tile_slope_[tile * apart(problem_.n_classes) + k];
+    return slope;
 }
 
 // One group's part of the residuals of a tile of rows.

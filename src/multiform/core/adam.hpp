@@ -22,29 +22,33 @@ class AdamMember {
     // `steps` counts those that the moments have seen already.
     AdamMember(const Problem& problem, const Member& member, const AdamSettings& settings, float* first, float* second,
                int64_t steps);
+    virtual ~AdamMember() = default;
 
     // Goes on to the end of pass `until`, or stops between two steps once `deadline` (seconds, steady clock) is past.
-    void train(Team& team, int64_t until, double deadline);
+    virtual void train(Team& team, int64_t until, double deadline);
 
     int64_t passes() const { return passes_; }
     int64_t visits() const { return visits_; }
     int64_t steps() const { return steps_; }
     const std::vector<double>& losses() const { return losses_; }
 
-   private:
+   protected:
+    // Tiles are fixed by the problem alone, so the number of threads never changes a bit of the result.
+    static constexpr int64_t kTileRows = 32;
+
     struct Step {
         const int32_t* samples;
         int64_t n;
     };
 
-    void begin_pass();
+    virtual void begin_pass();
     void run(Team& team, int64_t until, double deadline);
-    void step(Team& team, int64_t begin, int64_t end);
-    void forward(const Step& now, int64_t tile, int64_t group);
+    virtual void step(Team& team, int64_t begin, int64_t end);
     void loss(const Step& now, int64_t tile, int thread);
-    void update(const Step& now, float rate, int64_t group, int64_t from, int64_t o0, float* norm, int thread);
+    void count(const Step& now, int64_t n_tiles);
+    double class_slope(int64_t k, int64_t n_tiles) const;
     float learning_rate() const;
-    void reserve(int n_threads);
+    void reserve_loss(int n_threads);
 
     Problem problem_;
     Member member_;
@@ -57,12 +61,19 @@ class AdamMember {
     int64_t n_groups_, group_;  // of features: how many, and how wide (a multiple of 16)
     double pass_loss_ = 0, pass_weight_ = 0;
     std::vector<double> losses_;
-    std::vector<float> moving_, moving_first_, moving_second_;
     // scratch of one step
-    std::vector<float> x_, z_, gradient_, scratch_, energy_, row_weight_, decay_, tile_norm_;
+    std::vector<float> z_, scratch_, energy_, row_weight_, decay_;
     std::vector<int32_t> row_target_;
     std::vector<uint8_t> row_active_;
     std::vector<double> tile_loss_, tile_slope_;
+
+   private:
+    void forward(const Step& now, int64_t tile, int64_t group);
+    void update(const Step& now, float rate, int64_t group, int64_t from, int64_t o0, float* norm, int thread);
+    void reserve(int n_threads);
+
+    std::vector<float> moving_, moving_first_, moving_second_;
+    std::vector<float> x_, gradient_, tile_norm_;   // scratch of one step
     std::vector<std::atomic<int64_t>> parts_left_;  // of a tile's residuals
 };
 

@@ -47,8 +47,12 @@ std::shared_ptr<CpmSweep> SweepPool::take() {
         }
     }
     return {sweep.release(), [pool = shared_from_this()](CpmSweep* over) {
+                std::unique_ptr<CpmSweep> sweep(over);
                 const std::lock_guard lock(pool->mutex_);
-                pool->free_.emplace_back(over);
+                try {
+                    pool->free_.push_back(std::move(sweep));
+                } catch (const std::bad_alloc&) {  // no room to keep it: it is freed
+                }
             }};
 }
 

@@ -89,6 +89,16 @@ struct AdamSlice {
     float beta1, beta2, step, epsilon;
 };
 
+// out = sum over entries of value * rows[index]: a sparse row times the weights, or a sparse column times the slopes.
+struct SumOfRows {
+    const int32_t* index;
+    const float* value;
+    int64_t n;
+    const float* rows;  // `length` apart
+    int64_t length;     // a multiple of 16
+    float* out;
+};
+
 // One row of A_k (and its offset) against the samples that this class can affect; see cpm.cpp.
 struct CpmRow {
     int64_t n_features;
@@ -133,6 +143,10 @@ struct Kernels {
     void (*add)(const float* part, int64_t length, float* sum);  // a multiple of 16
     double (*ratio_loss)(const LossTile&);
     void (*adam)(const AdamSlice&);
+    void (*sum_rows)(const SumOfRows&);
+    // Adds slope^2 to squares and slope * weights to products; lengths are multiples of 16.
+    void (*add_products)(const float* slope, const float* weights, int64_t length, float* squares, float* products);
+    void (*descend)(const float* slope, const float* step, int64_t length, float* weights);  // weights -= step * slope
     // residuals (n_rows, m * q), their rows `stride` apart -> out (n_rows, m)
     void (*member_values)(const float* residuals, int64_t stride, int64_t n_rows, int64_t n_classes,
                           int64_t n_components, float* out);

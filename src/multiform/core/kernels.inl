@@ -238,6 +238,40 @@ static void adam(const AdamSlice& slice) {
     }
 }
 
+// ------------------------------------------------------------------------------------------- sparse rows
+
+// V vectors of the sum stay in registers; every entry is added in its turn.
+template <int V>
+static void sum_stretch(const SumOfRows& of, int64_t from) {
+    Lanes sum[V] = {};
+    for (int64_t e = 0; e < of.n; ++e) {
+        const float* row = of.rows + of.index[e] * of.length + from;
+        const Lanes value = splat(of.value[e]);
+        for (int v = 0; v < V; ++v) sum[v] += value * load(row + v * kLanes);
+    }
+    for (int v = 0; v < V; ++v) store(of.out + from + v * kLanes, sum[v]);
+}
+
+static void sum_rows(const SumOfRows& of) {
+    int64_t at = 0;
+    for (; at + 4 * kLanes <= of.length; at += 4 * kLanes) sum_stretch<4>(of, at);
+    for (; at + 2 * kLanes <= of.length; at += 2 * kLanes) sum_stretch<2>(of, at);
+    for (; at < of.length; at += kLanes) sum_stretch<1>(of, at);
+}
+
+static void add_products(const float* slope, const float* weights, int64_t length, float* squares, float* products) {
+    for (int64_t at = 0; at < length; at += kLanes) {
+        const Lanes one = load(slope + at);
+        store(squares + at, load(squares + at) + one * one);
+        store(products + at, load(products + at) + one * load(weights + at));
+    }
+}
+
+static void descend(const float* slope, const float* step, int64_t length, float* weights) {
+    for (int64_t at = 0; at < length; at += kLanes)
+        store(weights + at, load(weights + at) - load(step + at) * load(slope + at));
+}
+
 // --------------------------------------------------------------------------------------------------- CPM
 
 // How a column of this row is read: x = (stored - center) * unit. The offset b_k[r] is the coordinate of a column
@@ -396,6 +430,7 @@ static void cpm_row(CpmRow& row) { row.bytes ? move_row<uint8_t>(row) : move_row
 namespace multiform {
 const Kernels MULTIFORM_TABLE = {MULTIFORM_NAME,          MULTIFORM_ISA::gather,        MULTIFORM_ISA::residuals,
                                  MULTIFORM_ISA::gradient, MULTIFORM_ISA::add,           MULTIFORM_ISA::ratio_loss,
-                                 MULTIFORM_ISA::adam,     MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_row,
+                                 MULTIFORM_ISA::adam,     MULTIFORM_ISA::sum_rows,      MULTIFORM_ISA::add_products,
+                                 MULTIFORM_ISA::descend,  MULTIFORM_ISA::member_values, MULTIFORM_ISA::cpm_row,
                                  MULTIFORM_ISA::moments};
 }  // namespace multiform

@@ -12,9 +12,12 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "adam.hpp"
 #include "cpm.hpp"
+#include "sparse_adam.hpp"
 
 namespace nb = nanobind;
 using namespace multiform;
@@ -30,9 +33,10 @@ double seconds_now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-const Kernels* choose_kernels(const std::string& name) {
-    const Kernels* kernels = name == "auto" ? best_kernels() : kernels_named(name.c_str());
-    if (kernels == nullptr) throw nb::value_error(("this machine has no kernels named '" + name + "'").c_str());
+const Kernels* choose_kernels(const char* name) {
+    const Kernels* kernels = std::string_view(name) == "auto" ? best_kernels() : kernels_named(name);
+    if (kernels == nullptr)
+        throw nb::value_error((std::string("this machine has no kernels named '") + name + "'").c_str());
     return kernels;
 }
 
@@ -53,7 +57,7 @@ struct RowsView {
     }
 };
 
-RowsView dense_rows(nb::object values, const std::string& kernel) {
+RowsView dense_rows(nb::object values, const char* kernel) {
     RowsView view;
     view.kernels = choose_kernels(kernel);
     const auto fill = [&](auto array, RowKind kind) {
@@ -77,7 +81,7 @@ RowsView dense_rows(nb::object values, const std::string& kernel) {
 }
 
 RowsView sparse_rows(Array<const float, 1> data, Array<const int64_t, 1> indptr, Array<const int32_t, 1> indices,
-                     int64_t n_columns, const std::string& kernel) {
+                     int64_t n_columns, const char* kernel) {
     RowsView view;
     view.kernels = choose_kernels(kernel);
     view.rows.kind = RowKind::csr;
@@ -158,21 +162,30 @@ struct Held {
 using HeldAdam = Held<AdamMember>;
 using HeldCpm = Held<CpmMember>;
 
+// A batch as Python lists it. Not by an argument of that type: nanobind's conversion may not fail for lack of memory.
+template <typename Solver>
+std::vector<Solver*> listed(const nb::list& members) {
+    std::vector<Solver*> batch;
+    batch.reserve(members.size());
+    for (nb::handle member : members) batch.push_back(nb::cast<Held<Solver>&>(member).solver.get());
+    return batch;
+}
+
 // As many members side by side as share out evenly over the threads; the rest one after the other, each on the whole
 // team. `advance(member, team, deadline)` goes on with a member until it is done or the deadline is past.
 template <typename Solver, typename Advance>
-void run_batch(std::vector<Held<Solver>*>& members, int n_threads, double seconds, Advance&& advance) {
+void run_batch(const std::vector<Solver*>& members, int n_threads, double seconds, Advance&& advance) {
     nb::gil_scoped_release release;
     const double deadline = seconds_now() + seconds;
-    const auto n_members = static_cast<int64_t>(members.size());
-    const int64_t side_by_side = n_threads > 1 ? n_members - n_members % n_threads : 0;
     Team team(n_threads);
+    const auto n_members = static_cast<int64_t>(members.size());
+    const int64_t side_by_side = team.size() > 1 ? n_members - n_members % team.size() : 0;
     team.each(side_by_side, [&](int64_t index, int) {
         Team alone(1);
-        if (seconds_now() < deadline || index < n_threads) advance(*members[index]->solver, alone, deadline);
+        if (seconds_now() < deadline || index < team.size()) advance(*members[index], alone, deadline);
     });
     for (int64_t index = side_by_side; index < n_members; ++index)
-        if (seconds_now() < deadline || index == 0) advance(*members[index]->solver, team, deadline);
+        if (seconds_now() < deadline || index == 0) advance(*members[index], team, deadline);
 }
 
 // f of every row by every separator. Separators go in groups whose residuals of a tile stay in the second cache.
@@ -217,6 +230,50 @@ void member_values(const RowsView& view, Array<const float, 3> weights, std::opt
     });
 }
 
+// The same of sparse rows, from their entries and from the columns that they have.
+void sparse_member_values(const RowsView& view, Array<const float, 3> weights,
+                          std::optional<Array<const int32_t, 1>> columns, int n_threads, Array<float, 2> out) {
+    constexpr int64_t kTileRows = 64;
+    const int64_t m = static_cast<int64_t>(weights.shape(0)), q = static_cast<int64_t>(weights.shape(1));
+    const int64_t width = static_cast<int64_t>(weights.shape(2)), n = view.rows.n_rows, outputs = padded(m * q);
+    const int64_t selected = columns ? static_cast<int64_t>(columns->size()) : view.rows.n_columns;
+    if (width != selected + 1 || static_cast<int64_t>(out.shape(0)) != n || static_cast<int64_t>(out.shape(1)) != m)
+        throw nb::value_error("member_values: shapes do not fit");
+    const float* w = weights.data();
+    const RowEntries entries(view.rows, columns ? columns->data() : nullptr, selected);
+    float* target = out.data();
+    nb::gil_scoped_release release;
+    std::vector<int64_t> start{0};
+    std::vector<int32_t> index, slot(static_cast<size_t>(selected), -1), used;
+    std::vector<float> value;
+    for (int64_t i = 0; i < n; ++i) {
+        entries.read(i, index, value);
+        start.push_back(static_cast<int64_t>(index.size()));
+    }
+    for (int32_t& feature : index) {
+        if (slot[feature] < 0) {
+            slot[feature] = static_cast<int32_t>(used.size());
+            used.push_back(feature);
+        }
+        feature = slot[feature];
+    }
+    Team team(n_threads);
+    std::vector<float> laid_out(used.size() * static_cast<size_t>(outputs), 0.0f);
+    team.each(m * q, [&](int64_t o, int) {
+        for (size_t at = 0; at < used.size(); ++at) laid_out[at * outputs + o] = w[o * width + used[at]];
+    });
+    std::vector<float> z(static_cast<size_t>(team.size() * outputs));
+    team.each((n + kTileRows - 1) / kTileRows, [&](int64_t tile, int thread) {
+        float* residual = z.data() + thread * outputs;
+        for (int64_t i = tile * kTileRows; i < std::min(n, (tile + 1) * kTileRows); ++i) {
+            view.kernels->sum_rows({index.data() + start[i], value.data() + start[i], start[i + 1] - start[i],
+                                    laid_out.data(), outputs, residual});
+            for (int64_t o = 0; o < m * q; ++o) residual[o] -= w[o * width + selected];
+            view.kernels->member_values(residual, outputs, 1, m, q, target + i * m);
+        }
+    });
+}
+
 // Mean, variance, least and most value of each column; dense rows only.
 void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, Array<double, 1> variance,
                     Array<float, 1> least, Array<float, 1> most) {
@@ -225,7 +282,7 @@ void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, 
     const auto p = static_cast<size_t>(rows.n_columns);
     const int64_t n_tiles = (rows.n_rows + kTileRows - 1) / kTileRows;
     nb::gil_scoped_release release;
-    Team team(n_threads);
+    Team team(static_cast<int>(std::clamp<int64_t>(n_tiles, 1, n_threads)));
     std::vector<double> sums(static_cast<size_t>(n_tiles) * p, 0.0);
     std::vector<float> lows(sums.size(), std::numeric_limits<float>::infinity());
     std::vector<float> highs(sums.size(), -std::numeric_limits<float>::infinity());
@@ -254,6 +311,21 @@ void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, 
     }
 }
 
+// std::bad_alloc, and a length that no vector can have.
+void say_out_of_memory(const std::exception_ptr& error, void*) {
+    constexpr const char* kSentence =
+        "There is not enough memory for this fit or prediction: multiform's core could not get what it needs. Free "
+        "some, "
+        "or use fewer rows, fewer columns, a smaller n_components or a smaller n_jobs.";
+    try {
+        std::rethrow_exception(error);
+    } catch (const std::bad_alloc&) {
+        PyErr_SetString(PyExc_MemoryError, kSentence);
+    } catch (const std::length_error&) {
+        PyErr_SetString(PyExc_MemoryError, kSentence);
+    }
+}
+
 void gather_rows(const RowsView& view, Array<const int32_t, 1> samples, Array<float, 2> out) {
     if (out.shape(0) != samples.size() || static_cast<int64_t>(out.shape(1)) != view.rows.n_columns + 1)
         throw nb::value_error("gather_rows: out must have the shape (samples, columns + 1)");
@@ -268,6 +340,8 @@ void gather_rows(const RowsView& view, Array<const int32_t, 1> samples, Array<fl
 
 NB_MODULE(_core, module) {
     module.doc() = "The compiled core: row access, the ratio loss, Adam and the coordinate perturbation method.";
+
+    nb::register_exception_translator(say_out_of_memory);
 
     module.def("available_kernels", [] {
         std::vector<std::string> names;
@@ -317,11 +391,33 @@ NB_MODULE(_core, module) {
         nb::arg("seed"), nb::arg("batch_size"), nb::arg("n_passes"), nb::arg("learning_rate"), nb::arg("beta1"),
         nb::arg("beta2"), nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"), nb::arg("steps"));
     module.def(
+        "sparse_adam_member",
+        [](nb::object problem, Array<float, 3> weights, Array<float, 2> second,
+           std::optional<Array<const int32_t, 1>> columns, std::optional<Array<const float, 1>> sample_weight,
+           Array<const float, 1> class_weight, float alpha, float noise, uint64_t seed, int64_t batch_size,
+           int64_t n_passes, float learning_rate, float beta2, float epsilon, float revisit, float final_rate,
+           int64_t steps) {
+            const auto& view = nb::cast<const ProblemView&>(problem);
+            MemberArrays arrays = make_member(view, weights, columns, sample_weight, class_weight, alpha, noise, seed);
+            if (second.shape(0) != weights.shape(0) || second.shape(1) != weights.shape(1))
+                throw nb::value_error("the second moments must have the shape (classes, components)");
+            if (batch_size < 1 || n_passes < 1) throw nb::value_error("batch_size and n_passes must be at least 1");
+            arrays.keep.insert(arrays.keep.end(), {problem, nb::cast(second)});
+            const AdamSettings settings{batch_size, n_passes, learning_rate, 0.0f, beta2, epsilon, revisit, final_rate};
+            return HeldAdam{
+                std::make_unique<SparseAdamMember>(view.problem, arrays.member, settings, second.data(), steps),
+                std::move(arrays.keep)};
+        },
+        nb::arg("problem"), nb::arg("weights"), nb::arg("second"), nb::arg("columns").none(),
+        nb::arg("sample_weight").none(), nb::arg("class_weight"), nb::kw_only(), nb::arg("alpha"), nb::arg("noise"),
+        nb::arg("seed"), nb::arg("batch_size"), nb::arg("n_passes"), nb::arg("learning_rate"), nb::arg("beta2"),
+        nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"), nb::arg("steps"));
+    module.def(
         "train_adam",
-        [](std::vector<HeldAdam*> members, int n_threads, int64_t until, double seconds) {
-            run_batch(members, n_threads, seconds, [until](AdamMember& member, Team& team, double deadline) {
-                member.train(team, until, deadline);
-            });
+        [](nb::typed<nb::list, HeldAdam> members, int n_threads, int64_t until, double seconds) {
+            run_batch(
+                listed<AdamMember>(members), n_threads, seconds,
+                [until](AdamMember& member, Team& team, double deadline) { member.train(team, until, deadline); });
         },
         nb::arg("members"), nb::arg("n_threads"), nb::arg("until"), nb::arg("seconds"));
 
@@ -355,11 +451,10 @@ NB_MODULE(_core, module) {
         nb::arg("largest"), nb::arg("largest_offset"));
     module.def(
         "sweep_cpm",
-        [](std::vector<HeldCpm*> members, int n_threads, int64_t until, double seconds) {
-            std::vector<CpmMember*> batch;
-            for (const HeldCpm* held : members) batch.push_back(held->solver.get());
+        [](nb::typed<nb::list, HeldCpm> members, int n_threads, int64_t until, double seconds) {
+            const std::vector<CpmMember*> batch = listed<CpmMember>(members);
             CpmMember::share(batch);
-            run_batch(members, n_threads, seconds, [until](CpmMember& member, Team& team, double deadline) {
+            run_batch(batch, n_threads, seconds, [until](CpmMember& member, Team& team, double deadline) {
                 while (member.sweeps() < until && member.sweep(team, deadline) && seconds_now() < deadline) {
                 }
             });
@@ -368,6 +463,8 @@ NB_MODULE(_core, module) {
 
     module.def("member_values", &member_values, nb::arg("rows"), nb::arg("weights"), nb::arg("columns").none(),
                nb::arg("sgemm"), nb::arg("n_threads"), nb::arg("out"));
+    module.def("sparse_member_values", &sparse_member_values, nb::arg("rows"), nb::arg("weights"),
+               nb::arg("columns").none(), nb::arg("n_threads"), nb::arg("out"));
     module.def("column_moments", &column_moments, nb::arg("rows"), nb::arg("n_threads"), nb::arg("mean"),
                nb::arg("variance"), nb::arg("least"), nb::arg("most"));
     module.def("gather_rows", &gather_rows, nb::arg("rows"), nb::arg("samples"), nb::arg("out"));

@@ -3,16 +3,31 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <type_traits>
+#include <utility>
 #include <vector>
+
+#include "aligned.hpp"
 
 namespace multiform {
 
 class Team {
    public:
+    // At most so many threads, the caller's included: a machine that has no more to give gets the same answer later.
     explicit Team(int n_threads) : next_(static_cast<size_t>(n_threads)) {
-        for (int id = 1; id < n_threads; ++id) workers_.emplace_back([this, id] { work(id); });
+        workers_.reserve(next_.size());
+        if (n_threads < 2) return;
+        try {
+            AlignedVector<char> for_the_work;  // held back meanwhile: memory is worth more to it than one stack more
+            for_the_work.reserve(kHeldBack);
+            for (int id = 1; id < n_threads; ++id) workers_.emplace_back([this, id] { work(id); });
+        } catch (const std::system_error&) {  // a limit on threads, or no room for a stack
+        } catch (const std::bad_alloc&) {
+        }
     }
 
     ~Team() {
@@ -28,7 +43,8 @@ class Team {
     int size() const { return static_cast<int>(workers_.size()) + 1; }
 
     // task(index, thread) for every index. Thread t begins with the tasks t, t + size(), ..., so that what a task has
-    // touched is still in the cache of the core that touches it next, and then helps the others with theirs.
+    // touched is still in the cache of the core that touches it next, and then helps the others with theirs. Once a
+    // task throws no other is begun, and what the first one threw is thrown here.
     template <typename Task>
     void each(int64_t n_tasks, Task&& task) {
         if (workers_.empty() || n_tasks <= 1) {
@@ -47,9 +63,11 @@ class Team {
         take(0);
         for (int spins = 0; busy_.load(std::memory_order_acquire) != 0; ++spins)
             spins < kSpins ? relax() : std::this_thread::yield();
+        if (failed_.exchange(false)) std::rethrow_exception(std::exchange(error_, nullptr));
     }
 
    private:
+    static constexpr size_t kHeldBack = 64 << 20;
     // Tens of microseconds: longer than the wait for a colleague within a step, shorter than anything a user notices.
     static constexpr int kSpins = 2000;
 
@@ -66,7 +84,16 @@ class Team {
             const int owner = (thread + help) % size();
             for (int64_t index;
                  (index = next_[owner].round.fetch_add(1, std::memory_order_relaxed) * size() + owner) < n_tasks_;)
-                invoke_(context_, index, thread);
+                attempt(index, thread);
+        }
+    }
+
+    void attempt(int64_t index, int thread) {
+        if (failed_.load(std::memory_order_relaxed)) return;
+        try {
+            invoke_(context_, index, thread);
+        } catch (...) {
+            if (!failed_.exchange(true)) error_ = std::current_exception();
         }
     }
 
@@ -91,7 +118,8 @@ class Team {
     std::vector<std::thread> workers_;
     std::atomic<uint32_t> round_{0};
     std::atomic<int> busy_{0};
-    std::atomic<bool> leaving_{false};
+    std::atomic<bool> leaving_{false}, failed_{false};
+    std::exception_ptr error_;  // of the first task that failed
     void* context_ = nullptr;
     void (*invoke_)(void*, int64_t, int) = nullptr;
     int64_t n_tasks_ = 0;

@@ -21,6 +21,7 @@ from multiform.columns import columns_of
 from multiform.diagnosis._planning import standard_error
 from multiform.diagnosis._results import read_results
 from multiform.folds import drawn_folds, group_codes, splits_of
+from multiform.runtime import jobs_for
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
@@ -144,7 +145,7 @@ def nested_evaluation(
     target, people = np.unique(y, return_inverse=True)[1], group_codes(groups, len(y), "DiagnosisPlanner.evaluate")
     drawn = [(seed, drawn_folds(target, cv, np.random.default_rng(seed), people)) for seed in seeds]
     splits = [(seed, *split) for seed, folds in drawn for split in splits_of(folds)]
-    folds = Parallel(n_jobs=n_jobs)(
+    folds = Parallel(n_jobs=jobs_for(n_jobs, len(splits)))(
         delayed(_one_fold)(planner, X, y, people, train, test, seed, frontier, rivals) for seed, train, test in splits
     )
     # Of each method: bills, right answers, change of right answers and how often, summed over repeats.

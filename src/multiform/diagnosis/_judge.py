@@ -38,15 +38,25 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import softmax
+from sklearn.base import is_classifier
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.classifier import QMSClassifier
+from multiform.columns import FARTHEST
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._results import Results
 from multiform.diagnosis._search import Sets, Words, pack
 from multiform.prediction import probabilities
 from multiform.separators import Scaling, Separators
-from multiform.state import require, require_array, require_names, require_numbers
+from multiform.state import (
+    MOST_TEMPERATURE,
+    require,
+    require_array,
+    require_names,
+    require_numbers,
+    require_whole,
+    spend,
+)
 
 Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
@@ -58,6 +68,7 @@ SAME_IN_MODELS = ("rows", "target", "fold", "estimator", "betas", "seed")  # tha
 SAME_IN_JUDGE = ("rule", "common", "full")
 PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
+MOST_DECIDED = 10_000  # components, passes and samples of a batch, in a model file
 LOG_SOFTENING = -0.7, 5.0  # between these stays the log temperature of chances along a plan
 SUREST = 12.0  # the largest log odds
 PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
@@ -359,28 +370,47 @@ class Judge:
         rows = require_array(state["rows"], (None, len(column_owner)), "f", "rows")
         n, how = len(rows), state["estimator"]
         require(n > 0 and rows.dtype == np.float32 and rows.flags.c_contiguous, "rows have the wrong type")
+        require((np.abs(rows) <= FARTHEST).all(), "rows are not finite, or too far off")
         for name, most in (("target", m), ("fold", n)):
             whole = require_array(state[name], (n,), "i", name)
             require(whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
         require(state["target"].dtype == np.int32, "target has the wrong type")
         require_numbers([state["common"], *state["betas"]], "a figure of the evidence models")
+        require(abs(state["common"]) <= MOST_SHARPNESS, "the common sharpness is out of range")
+        require(all(0 < beta < 1 for beta in state["betas"]), "a beta of the evidence models is out of range")
+        require_whole(state["seed"], 0, "the seed of the evidence models")
+        n_folds = int(state["fold"].max()) + 1
+        spend(4 * n_folds * n, "the folds of the patients")
         if type(how) is QMSClassifier:
             how._validate_params()
-            decided = all(isinstance(value, int) for value in (how.n_components, how.max_iter, how.batch_size))
+            settings = (how.n_components, how.max_iter, how.batch_size)
+            decided = all(isinstance(value, int) and value <= MOST_DECIDED for value in settings)
             require(decided, "a parameter of the evidence models is not decided")
+            spend(4 * n_folds * m * int(how.n_components) * (len(column_owner) + 1), "the evidence models")
+        else:
+            require(is_classifier(how), "the evidence models are no classifiers")
         about = rows, state["target"], state["fold"], column_owner, m
         models = EvidenceModels(*about, how, tuple(state["betas"]), state["seed"], n_jobs)
         scaling = Scaling.identity(len(column_owner))
         for kind, per_set in (("nominal", 1), ("held back", len(models.betas) * m)):
             for tests, made in require_names(state["models"], "models", ["nominal", "held back"])[kind]:
-                require(0 < tests <= everything, "an evidence set has a test that there is not")
+                require(type(tests) is int and 0 < tests <= everything, "an evidence set has a test that there is not")
                 require(len(made) == per_set, "an evidence set has no model")
+                spend(8 * len(column_owner), "the evidence sets")
                 models.fitted[kind][tests] = [_model(one, models, tests, scaling) for one in made]
         require(models.fitted["held back"].keys() <= models.fitted["nominal"].keys(), "a nominal model is missing")
         full = require_array(state["full"], (n, m), "f", "full")
+        require(((full >= 0) & (full <= 1)).all(), "full does not hold chances")
         trusts = require_array(state["trusts"], (len(state["sets"]), 4 + m), "f", "trusts")
-        require(all(0 <= tests <= everything for tests in state["sets"]), "a trusted set has a test that there is not")
+        require((trusts[:, 0] > 0).all() and (np.abs(trusts) <= MOST_TEMPERATURE).all(), "a trust is out of range")
+        whole = all(type(tests) is int and 0 <= tests <= everything for tests in state["sets"])
+        require(whole, "a trusted set has a test that there is not")
+        modelled = {*models.fitted["nominal"], 0}
+        require(modelled >= {*state["sets"], everything}, "a trusted set has no model")
         require(state["rule"] in RULES, "there is no such stopping rule")
+        if state["rule"] == "loyalty":
+            require(models.fitted["held back"].keys() | {0, everything} >= modelled, "an altered model is missing")
+            require(len(models.betas) > 0, "there are no betas")
         trusted = dict(zip(state["sets"], trusts, strict=True))
         return cls(models, state["rule"], everything, state["common"], full, trusts=trusted)
 
@@ -388,7 +418,12 @@ class Judge:
 def _model(state: Any, models: EvidenceModels, tests: int, scaling: Scaling) -> Any:
     """The separators of all folds on the columns of the set, or a fitted classifier per fold."""
     if type(models.estimator) is not QMSClassifier:
-        require(len(state) == models.n_folds, "there is not a classifier for each fold")
+        require(isinstance(state, list) and len(state) == models.n_folds, "there is not a classifier for each fold")
+        for one in state:
+            require(
+                is_classifier(one) and one.n_features_in_ == len(models.columns(tests)), "a model reads other columns"
+            )
+            require(np.isin(one.classes_, np.arange(models.n_classes)).all(), "a model has other classes")
         return state
     found = Separators.from_plain(state, scaling, models.n_classes)
     own = found.columns is not None and np.array_equal(found.columns, models.columns(tests))

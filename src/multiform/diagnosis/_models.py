@@ -25,6 +25,7 @@ from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
 from multiform.loyalty import Alterations, answers_of, loyalty_levels
 from multiform.prediction import fit_temperature, log_scores
+from multiform.runtime import jobs_for
 from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver
 from multiform.training import Member, Trainer
@@ -78,7 +79,9 @@ class EvidenceModels:
     @property
     def prior(self) -> Doubles:
         """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
-        counts = np.stack([np.bincount(self.target[mask > 0], minlength=self.n_classes) for mask in self.masks])
+        judged = np.zeros((self.n_folds, self.n_classes), dtype=np.int64)
+        np.add.at(judged, (self.fold, self.target), 1)
+        counts = judged.sum(axis=0) - judged
         return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
 
     def columns(self, tests: int) -> Ints:
@@ -189,8 +192,9 @@ class EvidenceModels:
                 )
             return model.fit(X, y, sample_weight=factor[y])
 
-        members = itertools.product([self.columns(one) for one in sets], factors, self.masks)
-        models = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fitted)(*member) for member in members)
+        members = list(itertools.product([self.columns(one) for one in sets], factors, self.masks))
+        n_jobs = jobs_for(self.n_jobs, len(members))
+        models = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(fitted)(*member) for member in members)
         return [models[i : i + self.n_folds] for i in range(0, len(models), self.n_folds)]
 
     # ----------------------------------------------------------------------------------------------- answering

@@ -49,12 +49,16 @@ class Plan:
         return cls(order, tuple(held)[: len(order)], tuple((k,) * n_classes for k in following[: len(order)]))
 
     def checked(self, n_classes: int, tariff: Tariff) -> Plan:
-        """Nodes lead to later nodes only, so that a walk ends."""
+        """Nodes lead to later nodes only, each with one test more, so that a walk ends soon."""
         require(len(self.tests) == len(self.held) == len(self.following), "the plan has parts of several lengths")
-        require(all(0 <= held <= tariff.everything for held in self.held), "the plan holds a test that there is not")
-        for node, (test, after) in enumerate(zip(self.tests, self.following, strict=True)):
+        whole = all(type(held) is int and 0 <= held <= tariff.everything for held in self.held)
+        require(whole and all(type(test) is int for test in self.tests), "the plan holds a test that there is not")
+        for node, (test, held, after) in enumerate(zip(self.tests, self.held, self.following, strict=True)):
             require(0 <= test < len(tariff) and len(after) == n_classes, "the plan buys a test that there is not")
-            require(all(one == -1 or node < one < len(self) for one in after), "the plan goes in circles")
+            require(not held >> test & 1, "the plan buys a test that it has")
+            inside = all(type(one) is int and (one == -1 or node < one < len(self)) for one in after)
+            require(inside, "the plan goes in circles")
+            require(all(one == -1 or self.held[one] == held | 1 << test for one in after), "the plan forgets a test")
         return self
 
     def __len__(self) -> int:

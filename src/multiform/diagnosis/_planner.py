@@ -34,7 +34,7 @@ from multiform.state import (
     require_features,
     require_names,
     require_numbers,
-    require_positive,
+    require_temperature,
 )
 
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
@@ -526,7 +526,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named = isinstance(unpriced, list) and all(isinstance(name, str) for name in unpriced)
         require(named, "unpriced_columns_ are no names")
         require(state["level_"] >= 0, "level_ is wrong")
-        require_positive(state["softening_"], "softening_")
+        require_temperature(state["softening_"], "softening_")
         prices = _tuples(state["tariff_"])
         if "groups" in prices:  # as files of 0.1.0 say
             prices["discounts"] = prices.pop("groups")
@@ -534,7 +534,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoding = Encoding.from_state(state["encoding_"])
         owned = all(0 <= t < len(tariff) for t in encoding.owner)
         require(owned, "a feature belongs to a test that there is not")
-        named = encoding.names == list(state["feature_names_in_"])
+        named = encoding.names == list(state["feature_names_in_"]) and len(set(encoding.names)) == len(encoding.names)
         require(named, "feature_names_in_ are not those of the encoding")
         require(
             isinstance(state["seen_"], dict) and {*state["seen_"]} <= {*encoding.names}, "seen_ is of other features"
@@ -551,8 +551,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 require_numbers(row, name)
                 require(len(row) == width, f"{name} is of other classes")
         certificate = SearchProof(**state["certificate_"])
+        require_numbers(list(asdict(certificate).values()), "the certificate of the plan")
         frontier = [FrontierPoint(**_tuples(point)) for point in state["frontier_"]]
+        for point in frontier:
+            require_numbers([value for name, value in asdict(point).items() if name != "order"], "the frontier")
         judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
+        require(judge.trusts.keys() >= {tariff.known, *plan.sets}, "the plan stops where it has no model")
 
         for name in (*SAME, *NEWER):
             setattr(self, name, state[name])

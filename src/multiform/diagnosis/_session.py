@@ -214,7 +214,7 @@ class DiagnosisSession:
         try:
             written = json.loads(text)
             layout, tests, events = written["format"], written["tests"], written["events"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise ValueError(unreadable) from error
         if layout != SESSION_FORMAT:
             raise ValueError(f"DiagnosisSession.from_json reads format {SESSION_FORMAT}; got {layout!r}.")

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Doubles
-from multiform.state import require
+from multiform.state import require, require_numbers
 
 MOST_TESTS = 62  # a set of tests is a signed 64-bit number
 DISCOUNT_COLUMNS = "discount", "discounted_cost"  # of a table of costs
@@ -171,9 +171,15 @@ class Tariff:
     def checked(self) -> Tariff:
         """Refuse parts of several lengths, and precedence that nobody can follow from what is known."""
         lengths = {len(part) for part in (self.prices, self.discounted, self.discounts, self.required)}
-        require(lengths == {len(self)} and len(self), "the tariff is wrong")
+        require(lengths == {len(self)} and 0 < len(self) <= MOST_TESTS, "the tariff is wrong")
+        named = all(isinstance(test, str) for test in self.tests) and len(set(self.tests)) == len(self)
+        require(named and all(one is None or isinstance(one, str) for one in self.discounts), "a test has no name")
+        require_numbers((*self.prices, *self.discounted), "the tariff")
+        cheaper = all(0 <= less <= full for less, full in zip(self.discounted, self.prices, strict=True))
+        require(cheaper and sum(self.prices) < np.inf, "a price is out of range")
         sets = (self.known, *self.required)
-        require(all(0 <= one <= self.everything for one in sets), "the tariff knows a test that there is not")
+        whole = all(type(one) is int and 0 <= one <= self.everything for one in sets)
+        require(whole, "the tariff knows a test that there is not")
         _ = self.panel_order
         return self
 

@@ -51,7 +51,10 @@ class CpuEngine:
         values = np.empty((n, len(coefficients)), dtype=np.float32)
         n_threads = threads_worth_waiting_for(self.n_threads, n * coefficients.size, self.worth_a_thread)
         with single_threaded_blas():
-            _core.member_values(self.core_rows(rows), coefficients, separators.columns, sgemm(), n_threads, values)
+            if rows.sparse:
+                _core.sparse_member_values(self.core_rows(rows), coefficients, separators.columns, n_threads, values)
+            else:
+                _core.member_values(self.core_rows(rows), coefficients, separators.columns, sgemm(), n_threads, values)
         if separators.noise is not None:
             values += separators.noise.astype(np.float32)
         return values
@@ -136,13 +139,20 @@ class _AdamState(_CpuState):
         super().__init__(engine, problem, batch)
         settings: dict[str, Any] = asdict(solver)
         self._moments: list[tuple[Floats, Floats]] = []
+        by_row = settings.pop("by_row")
+        if by_row:
+            del settings["beta1"]
         for member, start in enumerate(batch.starts(problem)):
-            first, second, steps = np.zeros_like(start), np.zeros_like(start), 0
+            first, second, steps = *solver.no_moments(start), 0
             if moments is not None:
                 first, second, steps = moments[member][0].copy(), moments[member][1].copy(), moments[member][2]
             settings["learning_rate"] = solver.rate(start.shape[2] - 1)
             arrays, numbers = self._described(batch, member)
-            made = _core.adam_member(self._problem, start, first, second, *arrays, steps=steps, **numbers, **settings)
+            numbers |= {"steps": steps}
+            if by_row:
+                made = _core.sparse_adam_member(self._problem, start, second, *arrays, **numbers, **settings)
+            else:
+                made = _core.adam_member(self._problem, start, first, second, *arrays, **numbers, **settings)
             self.coefficients.append(start)
             self._moments.append((first, second))
             self._members.append(made)
@@ -165,6 +175,8 @@ class _CpmState(_CpuState):
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch, solver: CpmSolver) -> None:
         super().__init__(engine, problem, batch)
+        # Members are side by side, else the classes of a row, or the tiles that are looked at together.
+        self._n_threads = min(engine.n_threads, max(len(batch), problem.n_classes, 16))
         settings: dict[str, Any] = asdict(solver)
         del settings["n_passes"], settings["step"]
         settings["max_entries"] = solver.max_entries * problem.n_classes

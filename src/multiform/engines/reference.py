@@ -158,8 +158,7 @@ class _AdamMember(_Member):
         self, problem: TrainingProblem, batch: ModelBatch, number: int, solver: AdamSolver, moments: Moments | None
     ) -> None:
         super().__init__(problem, batch, number)
-        shape = self.coefficients.shape
-        first, second, self._steps = moments or (np.zeros(shape), np.zeros(shape), 0)
+        first, second, self._steps = moments or (*solver.no_moments(self.coefficients), 0)
         self._solver, self._first, self._second = solver, first.astype(np.float64), second.astype(np.float64)
         self.counts = {"visits": 0}
 
@@ -187,15 +186,23 @@ class _AdamMember(_Member):
         slope /= len(samples)
         # d f_k / d A_k = 2 R_k x^T + 2 sigma^2 A_k,  d f_k / d b_k = -2 R_k
         inner = 2 * np.einsum("nk,nkq,np->kqp", slope, residual, self.rows[samples])
-        inner += 2 * self.noise * slope.sum(axis=0)[:, None, None] * self.coefficients[:, :, :-1]
+        decay = 2 * self.noise * slope.sum(axis=0)[:, None, None]
         offset = -2 * np.einsum("nk,nkq->kq", slope, residual)
-        gradient = np.concatenate([inner, offset[:, :, None]], axis=2)
+        gradient = np.concatenate([inner + decay * self.coefficients[:, :, :-1], offset[:, :, None]], axis=2)
         self._steps += 1
         fade = solver.final_rate + (1 - solver.final_rate) * 0.5 * (1 + np.cos(np.pi * min(1.0, progress)))
-        correction = np.sqrt(1 - solver.beta2**self._steps) / (1 - solver.beta1**self._steps)
+        n_features = gradient.shape[2] - 1
+        rate = solver.rate(n_features) * fade * np.sqrt(1 - solver.beta2**self._steps)
+        if solver.by_row:
+            self._second += (1 - solver.beta2) * ((gradient**2).sum(axis=2) / n_features - self._second)
+            step = (rate / (np.sqrt(self._second) + solver.epsilon))[:, :, None]
+            kept = np.maximum(1 - step * decay, 0.5)  # the noise takes no more than half of a row at once
+            self.coefficients[:, :, :-1] = kept * self.coefficients[:, :, :-1] - step * inner
+            self.coefficients[:, :, -1:] -= (step * offset[:, :, None]).astype(np.float32)
+            return loss
         self._first += (1 - solver.beta1) * (gradient - self._first)
         self._second += (1 - solver.beta2) * (gradient**2 - self._second)
-        rate = solver.rate(gradient.shape[2] - 1) * fade * correction
+        rate /= 1 - solver.beta1**self._steps
         self.coefficients -= (rate * self._first / (np.sqrt(self._second) + solver.epsilon)).astype(np.float32)
         return loss
 

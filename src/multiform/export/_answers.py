@@ -22,12 +22,14 @@ from multiform.classifier_cv import QMSClassifierCV
 from multiform.columns import Encodings
 from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
+from multiform.separators import LARGEST_RESIDUAL
 from multiform.triage import TriageClassifier
 
 Answer = tuple[str, str]
 
 # Thresholds are scores of calibration samples, so a repeated sample lies exactly on one; rounding must not reject it.
 ROUNDING = 1e-6
+FARTHEST_SINGLE = 1e38  # beyond, only the direction of a row counts
 
 
 def is_double(variable: Any) -> bool:
@@ -133,6 +135,12 @@ class Graph:
         count_of = self.constant(np.array([count]))
         return self.node("TopK", value, count_of, outputs=outputs, axis=1, largest=int(largest), sorted=1)
 
+    def limited(self, value: str, most: float) -> str:
+        """Rows of which an entry is larger than `most` in size are divided, so that it is not."""
+        largest = self.extreme(self.node("Abs", value), 1, largest=True)
+        factor = self.node("Max", self.node("Div", largest, self.constant(np.float64(most))), self.constant(1.0))
+        return self.node("Div", value, factor)
+
 
 # ------------------------------------------------------------------------------------------------------- answers
 
@@ -154,9 +162,9 @@ def answer(graph: Graph, model: Any, X: Any) -> Answer:
     """What a fitted classifier, ours or any that skl2onnx can convert, answers for the variable X, float or double."""
     model, X = _unwrapped(graph, model, X)
     if isinstance(model, QMSClassifier):
-        return _chances(graph, log_scores(graph, model, X), model.temperature_)
+        return _chances(graph, log_scores(graph, model, X), model.temperature_, X)
     if isinstance(model, QMSClassifierCV):
-        return _chances(graph, _ensemble_scores(graph, model, X), model.temperature_)
+        return _chances(graph, _ensemble_scores(graph, model, X), model.temperature_, X)
     if isinstance(model, LoyaltyClassifier):
         return judged(graph, model, X)[0]
     if isinstance(model, TriageClassifier):
@@ -175,6 +183,8 @@ def _member_values(graph: Graph, X: str, components: Array, offsets: Array) -> s
     """Definition 3, ``f_k(x) = ||A_k x - b_k||^2``: shape (n, m)."""
     m, q, p = components.shape
     residual = graph.linear(X, components.reshape(m * q, p).T, -offsets.reshape(-1))
+    # Of a row so far off that squares would overflow, f is divided by one factor for all classes.
+    residual = graph.limited(residual, LARGEST_RESIDUAL)
     squares = graph.node("Reshape", graph.node("Mul", residual, residual), graph.constant([-1, m, q]))
     return graph.total(squares, axis=2)
 
@@ -192,7 +202,7 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
     center, scale = separators.scaling.center, separators.scaling.scale
     centred = graph.node("Sub", _encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
     scaled = graph.node("Div", centred, graph.constant(scale[None, :]))
-    columns = graph.cast(graph.cast(scaled, np.float32), np.float64)
+    columns = graph.cast(graph.cast(graph.limited(scaled, FARTHEST_SINGLE), np.float32), np.float64)
     read = columns if separators.columns is None else graph.columns(columns, separators.columns)
     # All models are stacked as if their separators were those of so many classes.
     f = _member_values(graph, read, separators.coefficients[:, :, :-1], separators.coefficients[:, :, -1])
@@ -203,10 +213,29 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
     return graph.total(graph.node("Mul", by_model, graph.constant(factors[None, :, None])), axis=1)
 
 
-def _chances(graph: Graph, scores: str, temperature: float) -> Answer:
+def _chances(graph: Graph, scores: str, temperature: float, X: Any) -> Answer:
     """The best class, and ``p_k = f_k^(-1/T)`` normalised, the softmax of ``-log f / T``."""
     sharpened = graph.node("Div", scores, graph.constant(np.float64(temperature)))
-    return graph.node("ArgMax", scores, axis=1, keepdims=0), graph.node("Softmax", sharpened, axis=1)
+    index, chances = graph.node("ArgMax", scores, axis=1, keepdims=0), graph.node("Softmax", sharpened, axis=1)
+    return _refused(graph, X, (index, chances))
+
+
+def _refused(graph: Graph, X: Any, found: Answer) -> Answer:
+    """The answer, but for rows that hold NaN or infinity, which Python refuses: NaN chances and the first class."""
+    refused = _not_finite(graph, X)
+    index = graph.node("Where", refused, graph.constant(0), found[0])
+    return index, _or_nan(graph, graph.upright(refused), found[1])
+
+
+def _not_finite(graph: Graph, X: Any) -> str:
+    """Which rows hold NaN or infinity, whose difference with itself is NaN: booleans of shape (n,)."""
+    doubles = graph.cast(X.full_name, np.float64)
+    odd = graph.cast(graph.node("IsNaN", graph.node("Sub", doubles, doubles)), np.float64)
+    return graph.node("Greater", graph.total(odd, axis=1), graph.constant(np.float64(0)))
+
+
+def _or_nan(graph: Graph, refused: str, value: str) -> str:
+    return graph.node("Where", refused, graph.constant(np.float64(np.nan)), value)
 
 
 def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
@@ -351,7 +380,13 @@ def judged(graph: Graph, model: LoyaltyClassifier, X: Any) -> tuple[Answer, str,
     least = graph.node("Div", most, graph.node("Add", one, most))
     right = graph.node("Max", right, graph.node("Mul", graph.constant(np.float64(LEAD)), least))
     rest = graph.node("Mul", graph.node("Sub", one, right), shares)
-    return (nominal, graph.node("Where", own_class, right, rest)), level, graph.flat(right)
+    found, score_of_right = (nominal, graph.node("Where", own_class, right, rest)), graph.flat(right)
+    inner, read = _unwrapped(graph, model.estimator_, X)
+    if not isinstance(inner, QMSClassifier):
+        return found, level, score_of_right  # what X may be is the other classifier's own
+    refused = _not_finite(graph, read)
+    level = graph.node("Where", refused, graph.constant(len(model.levels_) - 1), level)  # the least sure
+    return _refused(graph, read, found), level, _or_nan(graph, refused, score_of_right)
 
 
 def _member(graph: Graph, model: Any, X: Any) -> tuple[str, str]:

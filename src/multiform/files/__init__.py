@@ -4,8 +4,18 @@
 is in ``docs/model-files.md``.
 """
 
-from multiform.files._atomic import atomic_path, check_writable
+from multiform.files._atomic import atomic_path, check_writable, folder_beside
 from multiform.files._format import FORMAT_VERSION, ModelFileError
 from multiform.files._model_file import describe, load, plain, save
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "atomic_path", "check_writable", "describe", "load", "plain", "save"]
+__all__ = [
+    "FORMAT_VERSION",
+    "ModelFileError",
+    "atomic_path",
+    "check_writable",
+    "describe",
+    "folder_beside",
+    "load",
+    "plain",
+    "save",
+]

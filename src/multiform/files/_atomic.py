@@ -1,22 +1,35 @@
-"""A file is written whole or not at all."""
+"""A file is written whole or not at all, and nothing else is left, however the writer ends.
+
+What is being written has no name yet, where the system can do that (Linux): if the process is killed, it is gone. Else,
+and for folders of pieces, it is a part beside the target, ``.NAME.xxxxxxxx.part``, which the writer holds locked; a
+part that nobody holds is of a writer that was killed, and the next one to the same target removes it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
+import secrets
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # Windows, where parts of killed writers stay
+    fcntl = None  # type: ignore[assignment]
+
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A path to write to, which takes the place of `path` when the block ends well.
+    """A path to write to, whose content takes the place of `path` when the block ends well.
 
-    It stands in the same folder, so that the last step is one rename; an error, or Ctrl-C, removes it, and what was at
-    `path` before stays. A file that is replaced keeps its permissions; a symbolic link goes on pointing at the file
-    that it names. What cannot be renamed over, as ``/dev/stdout`` or a pipe, is written directly.
+    The last step is one rename; an error, Ctrl-C or a kill leaves what was at `path` before, and nothing else. A file
+    that is replaced keeps its permissions; a symbolic link goes on pointing at the file that it names. What cannot be
+    renamed over, as ``/dev/stdout`` or a pipe, is written directly.
 
     Examples
     --------
@@ -33,22 +46,103 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield Path(path)
         return
     target = Path(os.path.realpath(path))
+    _remove_dead_parts(target)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
+        handle, part = _unnamed(target) or _named(target)
     except OSError as error:
         raise type(error)(f"{path} cannot be written: {error.strerror}.") from error
-    os.close(handle)
-    part = Path(name)
     try:
-        os.chmod(part, _permissions(target))
         yield part
         with open(part, "rb+") as stream:
             os.fsync(stream.fileno())
+        os.chmod(part, _permissions(target))
+        if part.parent != target.parent:  # it has no name yet
+            part = _linked(handle, target)
         os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
+    except BaseException as error:
+        if part.parent == target.parent:
+            part.unlink(missing_ok=True)
+        elif isinstance(error, OSError) and error.filename == str(part):
+            error.filename = os.fspath(path)
         raise
+    finally:
+        os.close(handle)
     _sync_folder(target.parent)
+
+
+@contextlib.contextmanager
+def folder_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder for pieces of what is to be written to `path`; gone in the end, or at the next `atomic_path` to it."""
+    target = Path(os.path.realpath(path))
+    folder = Path(tempfile.mkdtemp(prefix=_prefix(target), suffix=".part", dir=target.parent))
+    handle = os.open(folder, os.O_RDONLY) if fcntl is not None else None
+    try:
+        _lock(handle)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _unnamed(target: Path) -> tuple[int, Path] | None:
+    """A file in the target's folder that has no name, and the path by which it can be opened; None if there can't be
+    one here.
+    """
+    if not hasattr(os, "O_TMPFILE"):
+        return None
+    try:
+        handle = os.open(target.parent, os.O_TMPFILE | os.O_RDWR, 0o600)
+    except OSError:  # not every file system can; any other reason comes again
+        return None
+    path = Path(f"/proc/self/fd/{handle}")
+    if path.exists():
+        return handle, path
+    os.close(handle)
+    return None
+
+
+def _linked(handle: int, target: Path) -> Path:
+    """Give an unnamed file a name, for the moment before it is renamed: a link cannot replace a file."""
+    part = target.parent / f"{_prefix(target)}{secrets.token_hex(4)}.part"
+    # With a folder given, even if it is not used, Python asks for the file and not for the link in /proc.
+    os.link(f"/proc/self/fd/{handle}", part, src_dir_fd=handle, follow_symlinks=True)
+    return part
+
+
+def _named(target: Path) -> tuple[int, Path]:
+    while True:
+        handle, name = tempfile.mkstemp(prefix=_prefix(target), suffix=".part", dir=target.parent)
+        _lock(handle)
+        if os.path.exists(name):  # else another writer was here before the lock
+            return handle, Path(name)
+        os.close(handle)
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:100]}."
+
+
+def _lock(handle: int | None) -> None:
+    if fcntl is not None and handle is not None:
+        with contextlib.suppress(OSError):  # not every file system can
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove_dead_parts(target: Path) -> None:
+    """Parts that nobody holds."""
+    if fcntl is None:
+        return
+    ours = re.compile(re.escape(_prefix(target)) + r"[a-z0-9_]{8}\.part")
+    with contextlib.suppress(OSError):
+        for part in [entry for entry in target.parent.iterdir() if ours.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError):
+                handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(part) if part.is_dir() else part.unlink()
+                finally:
+                    os.close(handle)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

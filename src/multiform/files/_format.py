@@ -32,17 +32,17 @@ differ from their defaults, and public fitted attributes.
 from __future__ import annotations
 
 import hashlib
-import importlib
-import inspect
 import json
 import math
+import re
 import struct
 from typing import Any
 
 import numpy as np
 
 from multiform._typing import Array
-from multiform.state import FEATURES, require, require_names
+from multiform.files._objects import KINDS, kind_of, made, parts_of
+from multiform.state import Allowance
 
 FORMAT_VERSION = 2
 FIRST_VERSION = 2  # nothing that was released wrote format 1
@@ -56,38 +56,13 @@ JSON_AT = BODY_AT + LENGTH.size
 
 Arrays = dict[str, Array]
 
-# The estimators that a file may be of, and where they are found.
-OURS = {
-    "QMSClassifier": "multiform",
-    "QMSClassifierCV": "multiform",
-    "LoyaltyClassifier": "multiform",
-    "TriageClassifier": "multiform",
-    "DiagnosisPlanner": "multiform",
-    "TableClassifier": "multiform.tables",
-    "ImagePatches": "multiform.images",
-}
-OF_OTHERS = {
-    "LogisticRegression": "sklearn.linear_model",
-    "StandardScaler": "sklearn.preprocessing",
-    "Pipeline": "sklearn.pipeline",
-    "FrozenEstimator": "sklearn.frozen",
-    "KFold": "sklearn.model_selection",
-    "StratifiedKFold": "sklearn.model_selection",
-    "RandomState": "numpy.random",
-}
-KINDS = OURS | OF_OTHERS
-FITTED = {
-    "LogisticRegression": ("classes_", "coef_", "intercept_", "n_iter_", *FEATURES),
-    "StandardScaler": ("mean_", "var_", "scale_", "n_samples_seen_", *FEATURES),
-}
-RENAMED = {"DiagnosisPlanner": {"groups": "discounts"}}  # parameters that older files call otherwise
-RANDOM = ("key", "pos", "has_gauss", "gauss")  # the state of the Mersenne Twister
-
 NUMBERS = frozenset(
     ["bool", "float16", "float32", "float64"] + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
+WHOLE = -(2**63), 2**64 - 1  # what a whole number may be
 MOST_DEPTH = 64
-MOST_PADDING = 10_000_000  # characters that an array of text may be wider than its longest entry, in total
+MOST_PADDING = 100_000, 16  # characters of an array of text in memory, and times those that it has; else of objects
+VALUE, OBJECT = 16, 8192  # bytes that a value and an object count for
 
 
 class ModelFileError(ValueError):
@@ -107,15 +82,20 @@ def pack(header: dict[str, Any], arrays: Arrays) -> bytes:
     return start + hashlib.sha256(start + body).digest() + body
 
 
-def unpack(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays; `name` is what errors call the file."""
-    if not content.startswith(MAGIC):
-        what = "is empty" if not content else "is not a model file of multiform"
-        if 0 < len(content) < len(MAGIC) and MAGIC.startswith(content):
+def check_start(start: bytes, name: str) -> None:
+    """Whether a file begins as ours do; `start` is its first `JSON_AT` bytes, `name` what errors call it."""
+    if not start.startswith(MAGIC):
+        what = "is empty" if not start else "is not a model file of multiform"
+        if 0 < len(start) < len(MAGIC) and MAGIC.startswith(start):
             what = "is truncated"
         raise ModelFileError(f"{name} {what}; `multiform fit` and `multiform.save` write such files.")
-    if len(content) < JSON_AT:
-        raise ModelFileError(f"{name} is truncated: it ends after {len(content)} bytes. Copy it again from its source.")
+    if len(start) < JSON_AT:
+        raise ModelFileError(f"{name} is truncated: it ends after {len(start)} bytes. Copy it again from its source.")
+
+
+def unpack(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays; `name` is what errors call the file."""
+    check_start(content[:JSON_AT], name)
     (version,) = VERSION.unpack_from(content, len(MAGIC))
     found = hashlib.sha256(content[:DIGEST_AT])
     found.update(memoryview(content)[BODY_AT:])
@@ -137,9 +117,13 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
     if length > len(content) - JSON_AT:
         raise damaged(name, f"it says that its description has {length} bytes, which it has not")
     try:
-        header = json.loads(content[JSON_AT : JSON_AT + length])
+        Allowance(len(content)).spend(_values_in(content[JSON_AT : JSON_AT + length]), "its description")
+        text = content[JSON_AT : JSON_AT + length].decode("utf-8")
+        header = json.loads(text, parse_constant=_no_number)
+        if "\\u" in text:
+            json.dumps(header, ensure_ascii=False).encode("utf-8")  # half a character, which JSON can say, is no text
     except (ValueError, RecursionError) as error:
-        raise damaged(name, f"its description is not JSON ({error})") from error
+        raise damaged(name, f"its description cannot be read ({error})") from error
     if not isinstance(header, dict):
         raise damaged(name, "its description is not a JSON object")
     library = _safetensors()
@@ -149,6 +133,15 @@ def unpack(content: bytes, name: str) -> tuple[dict[str, Any], Arrays]:
         raise damaged(name, f"its arrays cannot be read ({error})") from error
     # Ours to change, as a fitted model's arrays are.
     return header, {key: array if array.flags.writeable else array.copy() for key, array in arrays.items()}
+
+
+def _values_in(text: bytes) -> int:
+    """About how many bytes the values of a JSON text take in memory, found without reading it."""
+    return 64 * (text.count(b",") + text.count(b"[") + 4 * text.count(b"{"))
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no number")
 
 
 def _safetensors() -> Any:
@@ -175,7 +168,11 @@ class TreeWriter:
 
     def write(self, value: Any, where: str) -> Any:
         """`where` is what an error calls the value, as "estimator of LoyaltyClassifier"."""
-        if value is None or isinstance(value, bool | str) or type(value) is int:
+        if value is None or isinstance(value, bool | str):
+            return value
+        if type(value) is int:
+            if not WHOLE[0] <= value <= WHOLE[1]:
+                raise TypeError(f"{where} is a whole number of more than 64 bits, which model files do not hold.")
             return value
         if type(value) is float:
             return value if math.isfinite(value) else {"float": str(value)}
@@ -215,27 +212,36 @@ class TreeWriter:
         return {"values": values, "shape": list(array.shape), "dtype": dtype}
 
     def _object(self, value: Any, where: str) -> dict[str, Any]:
-        kind, number = _kind_of(value, where), self._n_objects
+        kind, number = kind_of(value, where), self._n_objects
         self._seen[id(value)] = value, {"same": number}
         self._n_objects += 1
         parts = {
             part: {name: self.write(entry, f"{name} of {kind}") for name, entry in entries.items()}
-            for part, entries in _parts_of(kind, value).items()
+            for part, entries in parts_of(kind, value).items()
         }
         return {"kind": kind, "id": number, **parts}
 
 
 class TreeReader:
-    """Reads what `TreeWriter` wrote; `name` is what errors call the file."""
+    """Reads what `TreeWriter` wrote; `name` is what errors call the file.
 
-    def __init__(self, arrays: Arrays, name: str) -> None:
-        self._arrays, self._name = arrays, name
+    What is read counts against the allowance as if it were all written out: an array or an object that is meant once
+    more counts once more. So nothing that goes through a model part by part, as `repr` does, can take for ever.
+    """
+
+    def __init__(self, arrays: Arrays, name: str, allowance: Allowance) -> None:
+        self._arrays, self._name, self._allowance = arrays, name, allowance
         self._ordered: dict[tuple[str, str], Array] = {}  # so that one array stays one
-        self._objects: dict[int, Any] = {}
-        self._depth = 0
+        self._objects: dict[int, tuple[Any, int]] = {}  # and what each has cost
+        self._spent = self._depth = 0
+
+    def _spend(self, n_bytes: int, what: str) -> None:
+        self._spent += n_bytes
+        self._allowance.spend(n_bytes, what)
 
     def read(self, node: Any) -> Any:
         self._depth += 1
+        self._spend(VALUE, "its values")
         if self._depth > MOST_DEPTH:
             raise damaged(self._name, "its parts are nested too deeply")
         try:
@@ -244,6 +250,8 @@ class TreeReader:
             self._depth -= 1
 
     def _read(self, node: Any) -> Any:
+        if isinstance(node, int) and not WHOLE[0] <= node <= WHOLE[1]:
+            raise damaged(self._name, "it holds a whole number of more than 64 bits")
         if node is None or isinstance(node, bool | int | float | str):
             return node
         if isinstance(node, list):
@@ -252,9 +260,13 @@ class TreeReader:
             case {"kind": str(kind), "id": int(number), **parts}:
                 return self._object(kind, number, {str(part): entries for part, entries in parts.items()})
             case {"same": int(number)} if number in self._objects:
-                return self._objects[number]
+                found, cost = self._objects[number]
+                self._spend(cost, "its parts, written out,")
+                return found
             case {"array": str(name), "order": "C" | "F" as order} if name in self._arrays:
                 array = self._arrays[name]
+                # A length is believed where there are numbers; without any it could be what it likes.
+                self._spend(array.nbytes + (0 if array.size else 8 * sum(array.shape)), "its arrays")
                 return self._ordered.setdefault((name, order), array.T if order == "F" else array)
             case {"tuple": [*entries]}:
                 return tuple(self.read(entry) for entry in entries)
@@ -276,21 +288,25 @@ class TreeReader:
 
     def _values(self, values: list[Any], shape: list[Any], dtype: str) -> Array:
         entries = [self.read(entry) for entry in values]
-        if not all(isinstance(size, int) and size >= 0 for size in shape) or math.prod(shape) != len(entries):
+        if not all(isinstance(size, int) and 0 <= size <= len(entries) for size in shape) or len(shape) > 2:
+            raise damaged(self._name, f"{len(entries)} values do not have the shape {str(shape)[:60]}")
+        if math.prod(shape) != len(entries):
             raise damaged(self._name, f"{len(entries)} values do not have the shape {shape}")
         if dtype == "object":
             if not all(entry is None or isinstance(entry, bool | int | float | str) for entry in entries):
                 raise damaged(self._name, "an array of values holds something else")
-            array = np.empty(len(entries), dtype=object)
-            array[:] = entries
-            return array.reshape(shape)
-        if not all(isinstance(entry, str) for entry in entries) or not (dtype[:1] == "U" and dtype[1:].isdigit()):
-            raise damaged(self._name, f"an array of {dtype} holds something else")
-        longest = max(map(len, entries), default=0)
-        width = int(dtype[1:])
-        if width < longest or width * len(entries) > MOST_PADDING:
-            width = longest
-        return np.array(entries, dtype=f"U{max(width, 1)}").reshape(shape)
+            return _objects(entries, shape)
+        if not all(isinstance(entry, str) for entry in entries) or not re.fullmatch(r"U[0-9]{1,18}", dtype):
+            raise damaged(self._name, f"an array of {dtype[:20]} holds something else")
+        # All texts take the room of the widest: as wide as the file says where that is little, else as wide as needed;
+        # where even that is much more than the texts themselves, they are objects.
+        longest, least, times = max(map(len, entries), default=0), *MOST_PADDING
+        most = least + times * sum(map(len, entries))
+        for width in (max(int(dtype[1:]), 1), max(longest, 1)):
+            if longest <= width and width * len(entries) <= most:
+                self._spend(4 * width * len(entries), "its texts")
+                return np.array(entries, dtype=f"U{width}").reshape(shape)
+        return _objects(entries, shape)
 
     def _object(self, kind: str, number: int, parts: dict[str, Any]) -> Any:
         if kind not in KINDS:
@@ -299,79 +315,18 @@ class TreeReader:
             raise damaged(self._name, f"two of its objects have the number {number}")
         if parts.keys() != {"params", "state"}:
             raise damaged(self._name, f"{kind} has other parts than params and state")
-        read = {}
+        read, before = {}, self._spent
+        self._spend(OBJECT, "its parts")
         for part, entries in parts.items():
             if not isinstance(entries, dict):
                 raise damaged(self._name, f"{part} of {kind} is not an object")
             read[part] = {name: self.read(entry) for name, entry in entries.items()}
-        self._objects[number] = _made(kind, read["params"], read["state"])
-        return self._objects[number]
+        found = made(kind, read["params"], read["state"])
+        self._objects[number] = found, self._spent - before
+        return found
 
 
-# ------------------------------------------------------------------------------------------------------------- objects
-
-
-def _class_of(kind: str) -> Any:
-    """The class that files call so; it is imported when somebody asks for it."""
-    return getattr(importlib.import_module(KINDS[kind]), kind)
-
-
-def _kind_of(value: Any, where: str) -> str:
-    """What files call the class of an object, or a sentence that says why it cannot be saved."""
-    kind = type(value).__name__
-    if kind in KINDS and type(value) is _class_of(kind):
-        return kind
-    what = f"a {type(value).__module__}.{type(value).__qualname__}"
-    if callable(value) and hasattr(value, "__qualname__"):
-        what = f"the function {value.__qualname__}"
-    of_others = ", ".join(name for name in OF_OTHERS if name != "RandomState")
-    raise TypeError(
-        f"{where} is {what}, which a model file cannot hold, as it has no code in it; it holds "
-        f"{', '.join(OURS)}, and around and inside them {of_others} of scikit-learn. "
-        "For anything else there is joblib or skops."
-    )
-
-
-def _parts_of(kind: str, value: Any) -> dict[str, dict[str, Any]]:
-    """An object's parameters and fitted state: plain values, and objects that files may hold, too."""
-    if kind in OURS:
-        return {"params": value.get_params(deep=False), "state": value._get_state()}
-    if kind == "RandomState":
-        state = value.get_state(legacy=False)
-        return {"params": {}, "state": {**state["state"], "has_gauss": state["has_gauss"], "gauss": state["gauss"]}}
-    if kind == "Pipeline":
-        return {"params": {"steps": [tuple(step) for step in value.steps]}, "state": {}}
-    # A parameter that a later scikit-learn drops does no harm as long as nobody has set it.
-    defaults = {name: one.default for name, one in inspect.signature(type(value).__init__).parameters.items()}
-    params = {name: getattr(value, name) for name in defaults if hasattr(value, name)}
-    params = {name: found for name, found in params.items() if not _same(found, defaults[name])}
-    state = {name: vars(value)[name] for name in FITTED.get(kind, ()) if name in vars(value)}
-    return {"params": params, "state": state}
-
-
-def _same(value: Any, default: Any) -> bool:
-    return type(value) is type(default) and bool(np.array_equal(value, default))
-
-
-def _made(kind: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
-    """The object of these parts."""
-    cls = _class_of(kind)
-    if kind in OURS:
-        renamed = RENAMED.get(kind, {})
-        model = cls(**{renamed.get(name, name): value for name, value in params.items()})
-        if state:
-            model._set_state(state)
-        return model
-    if kind == "RandomState":
-        require_names(state, kind, RANDOM)
-        random = cls()
-        random.set_state(("MT19937", *(state[name] for name in RANDOM)))
-        return random
-    require_names(state, kind, (), FITTED.get(kind, ()))
-    if kind == "Pipeline":
-        require_names(params, kind, ["steps"])
-        steps = all(isinstance(name, str) and hasattr(step, "fit") for name, step in params["steps"])
-        require(steps, "a step of Pipeline is not an estimator")
-    value = cls(**params)
-    vars(value).update(state)
-    return value
+def _objects(entries: list[Any], shape: list[int]) -> Array:
+    array = np.empty(len(entries), dtype=object)
+    array[:] = entries
+    return array.reshape(shape)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import stat
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,20 @@ import sklearn
 
 from multiform._version import __version__
 from multiform.files._atomic import atomic_path
-from multiform.files._format import FORMAT_VERSION, OURS, ModelFileError, TreeReader, TreeWriter, damaged, pack, unpack
+from multiform.files._format import (
+    FORMAT_VERSION,
+    JSON_AT,
+    MOST_DEPTH,
+    ModelFileError,
+    TreeReader,
+    TreeWriter,
+    check_start,
+    damaged,
+    pack,
+    unpack,
+)
+from multiform.files._objects import OURS
+from multiform.state import Allowance
 
 SCHEMA = "multiform model"
 
@@ -86,8 +99,8 @@ def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] |
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that :func:`save` has written, by this version of multiform or an earlier one.
 
-    Nothing in a file is run, so a file from a stranger is safe to load. What is not a model file, or damaged, or
-    newer than this version of multiform, is refused.
+    Nothing in a file is run, and what it may cost is bounded by its size, so a file from a stranger is safe to load.
+    What is not a model file, or damaged, or newer than this version of multiform, is refused.
 
     Parameters
     ----------
@@ -104,11 +117,13 @@ def load(path: str | os.PathLike[str]) -> Any:
         A ValueError whose one sentence says what is wrong with the file.
     """
     name = os.fspath(path)
-    header, arrays, _ = _read(path)
+    header, arrays, n_bytes = _read(path)
     kind = header["kind"]
+    allowance = Allowance(n_bytes)
     try:
-        model = TreeReader(arrays, name).read(header["model"])
-    except (ModelFileError, ImportError):  # an optional part is missing, which is not the file's fault
+        with allowance.granted():
+            model = TreeReader(arrays, name, allowance).read(header["model"])
+    except (ModelFileError, ImportError, MemoryError):  # an optional part, or memory, is missing: not the file's fault
         raise
     except Exception as error:  # parts that do not fit each other; the checksum was right, so the writer meant them
         what = " ".join(str(error).split()).rstrip(".")
@@ -168,12 +183,7 @@ def plain(value: Any) -> Any:
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any], int]:
     """The description, of a form that whoever reads it can rely on, the arrays, and the number of bytes."""
     name = os.fspath(path)
-    try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"There is no model file {name}.") from error
-    except IsADirectoryError as error:
-        raise IsADirectoryError(f"{name} is a folder, not a model file.") from error
+    content = _content(path)
     header, arrays = unpack(content, name)
     if header.get("schema") != SCHEMA or header.get("kind") not in list(OURS):
         raise damaged(name, "it does not say which model it holds")
@@ -189,11 +199,37 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any],
     for key, form in forms.items():
         if key not in header or not isinstance(header[key], form):
             raise damaged(name, f"its description has no {key}")
+    for key in forms.keys() - {"model"}:
+        if not _is_shallow(header[key], MOST_DEPTH):
+            raise damaged(name, f"{key} of its description is nested too deeply")
     for column in header["columns"] or []:
-        described = isinstance(column, dict) and {"name", "role", "why", "becomes"} <= column.keys()
-        if not (isinstance(column, str) or (described and isinstance(column["becomes"], list))):
+        parts = {"name": str, "role": str, "why": str, "becomes": list}
+        described = isinstance(column, dict) and all(isinstance(column.get(k), form) for k, form in parts.items())
+        if not (isinstance(column, str) or described):
             raise damaged(name, "its description of a column is wrong")
     return header, arrays, len(content)
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file, which begins as a model file does: nothing else is read further than that."""
+    name = os.fspath(path)
+    try:
+        status = os.stat(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"There is no model file {name}.") from error
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(f"{name} is a folder, not a model file.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFileError(f"{name} is a pipe or a device, not a model file; write what it gives to a file.")
+    with open(path, "rb") as stream:
+        start = stream.read(JSON_AT)
+        check_start(start, name)
+        return start + stream.read(max(0, status.st_size - JSON_AT))
+
+
+def _is_shallow(value: Any, most: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return most > 0 and all(_is_shallow(one, most - 1) for one in inner)
 
 
 def _training(model: Any) -> dict[str, Any]:

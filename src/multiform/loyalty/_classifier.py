@@ -18,7 +18,7 @@ from multiform._typing import Array, Doubles
 from multiform.classifier import QMSClassifier
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, splits_of, unit_samples, warn_of_copies
-from multiform.inputs import check_input, check_training_data, used_samples
+from multiform.inputs import as_host, check_input, check_training_data, in_own_unit, used_samples
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee, Verdict
 from multiform.loyalty._score import Chances
@@ -178,7 +178,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             What the estimator takes.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
-            0 means removed, 2 means repeated (as in `QMSClassifierCV`). The tables count samples by their weight.
+            0 means removed, 2 means repeated (as in `QMSClassifierCV`). The tables count samples by their weight. An
+            estimator that is not ours gets the weights in the unit that they have; else only ratios matter.
         groups : array-like of shape (n,), default=None
             Samples that belong together, as those of one patient do: whole groups are held out, so that the estimates
             are of new groups. A splitter given as `cv` gets them, too.
@@ -187,6 +188,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = drawn_seed(self.random_state)
         estimator = self._unfitted(seed)
         samples, target, classes, weight = self._check_samples(estimator, X, y, sample_weight)
+        unit = 1.0 if weight is None else float(np.asarray(as_host(sample_weight)).max() / weight.max())
         used = used_samples(sample_weight)
         codes = group_codes(groups, len(target), type(self).__name__, used)
         if self.cv == "auto" or isinstance(self.cv, Integral):
@@ -204,21 +206,27 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _refuse_bare_folds(splits, target)
 
         # A committee for each part of the samples: QMS in batches, any other classifier one fit per model.
-        data = (estimator, samples, target, classes, weight, Alterations.of(self.beta, self.gamma, len(classes)))
+        data, alterations = (estimator, samples, target, classes), Alterations.of(self.beta, self.gamma, len(classes))
+        given = None if weight is None else unit * weight
         if type(estimator) is QMSClassifier and not estimator.early_stopping and estimator.n_models == 1:
-            committees = quadratic_committees(*data, self.altered_iter, splits)
+            committees = quadratic_committees(*data, weight, alterations, self.altered_iter, splits)
         else:
-            committees = weighted_committees(*data, None if self.estimator is None else self.n_jobs, splits, codes)
+            n_jobs = None if self.estimator is None else self.n_jobs
+            committees = weighted_committees(*data, given, alterations, n_jobs, splits, codes)
         whole = next(committees)
-        verdicts = [
-            committee.verdict(_safe_indexing(samples, test))
-            for (_, test), committee in zip(splits, committees, strict=True)
-        ]
+        unseen = Verdict.pooled(
+            [
+                committee.verdict(_safe_indexing(samples, test))
+                for (_, test), committee in zip(splits, committees, strict=True)
+            ]
+        )
         judged = np.concatenate([test for _, test in splits])
-        weight_of_judged = None if weight is None else weight[judged]
-        self._learn_what_types_are_worth(whole, target[judged], Verdict.pooled(verdicts), weight_of_judged)
+        true = target[judged]
+        weight_of_judged, given_of_judged = (None if one is None else one[judged] for one in (weight, given))
+        chances = Chances(len(alterations.levels), len(classes)).fit(unseen, true, weight_of_judged)
+        self._set_fitted(whole, chances, _table(alterations.levels, true, unseen, given_of_judged))
         known = whole.verdict(_safe_indexing(samples, judged))
-        self.training_table_ = _table(self.levels_, target[judged], known, weight_of_judged)
+        self.training_table_ = _table(self.levels_, true, known, given_of_judged)
         return self
 
     def _unfitted(self, seed: int) -> Any:
@@ -232,7 +240,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_samples(
         self, estimator: Any, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Any, Array, Array, Array | None]:
-        """Samples, class indices, classes and weights, without the samples of weight 0.
+        """Samples, class indices, classes and weights (`in_own_unit`), without the samples of weight 0.
 
         QMS reads a checked matrix; any other estimator checks X itself, as it is the one to know.
         """
@@ -249,6 +257,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if weight is not None and not weight.all():
             rows = np.flatnonzero(weight)
             X, y, weight = _safe_indexing(X, rows), y[rows], weight[rows]
+        if weight is not None and len(weight):
+            weight = in_own_unit(weight, type(self).__name__)
         classes, index = np.unique(y, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(
@@ -257,10 +267,9 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return X, index.ravel(), classes, weight
 
-    def _learn_what_types_are_worth(self, whole: Committee, true: Array, unseen: Verdict, weight: Array | None) -> None:
-        """Set the fitted attributes; `unseen` is the verdict of the fold models on samples of the classes `true`."""
-        levels, nominal = whole.alterations.levels, whole.nominal
-        chances = Chances(len(levels), len(whole.classes)).fit(unseen, true, weight)
+    def _set_fitted(self, whole: Committee, chances: Chances, table: LoyaltyTable) -> None:
+        """The committee of all samples, and what the verdicts on unseen ones have taught."""
+        nominal = whole.nominal
         if isinstance(nominal, QMSClassifier):
             if nominal.calibrate:  # on more samples than it could hold out itself
                 nominal.temperature_ = chances.temperature
@@ -269,8 +278,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     model.feature_names_in_ = self.feature_names_in_
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         self.__dict__.update({name: getattr(nominal, name) for name in FEATURES if hasattr(nominal, name)})
-        self.classes_, self.levels_ = whole.classes, levels
-        table = _table(levels, true, unseen, weight)
+        self.classes_, self.levels_ = whole.classes, whole.alterations.levels
         if len(whole.classes) == 2 and (2 * table.correct < table.count).any():
             # Of two answers the likelier one is given, so that fewer right ones than half are bad luck.
             table = replace(table, correct=np.maximum(table.correct, table.count / 2))
@@ -367,7 +375,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require((alterations.beta, alterations.gamma) == (state["beta"], state["gamma"]), "beta or gamma is wrong")
         require(state["levels_"] == alterations.levels, "levels_ is wrong")
         require(isinstance(altered, list) and len(altered) == len(alterations), "a model is missing")
-        require(np.array_equal(state["class_factors_"], alterations.factors), "class_factors_ is wrong")
+        factors = require_array(state["class_factors_"], (len(alterations), m), "f", "class_factors_")
+        require(np.array_equal(factors, alterations.factors), "class_factors_ is wrong")
         for member in (nominal, *altered):
             require(is_classifier(member) and np.isin(member.classes_, classes).all(), "a member has other classes")
             width = getattr(member, "n_features_in_", None)
@@ -378,12 +387,14 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             require_names(state[name], name, ["count", "correct"])
             for column, counted in state[name].items():
                 require_array(counted, (n_levels,), "iuf", f"{column} of {name}")
+                require(((counted >= 0) & (counted < np.inf)).all(), f"{column} of {name} is wrong")
             tables[name] = LoyaltyTable(alterations.levels, **state[name])
         chances = Chances(n_levels, m)
         chances._set_state({"temperature": getattr(nominal, "temperature_", 1.0)} | state["score"])  # 0.1.0 had none
+        committee = Committee(classes, alterations, nominal, altered).checked()
         kept = {name: state[name] for name in [*FITTED, *FEATURES] if name in state}
         self.__dict__.update(kept | tables)
-        self._committee, self._chances = Committee(classes, alterations, nominal, altered), chances
+        self._committee, self._chances = committee, chances
 
 
 def _table(levels: tuple[str, ...], true: Array, verdict: Verdict, weight: Array | None) -> LoyaltyTable:

@@ -62,6 +62,12 @@ class Committee:
         if all(isinstance(model, QMSClassifier) and len(model.classes_) == len(classes) for model in self.models):
             self._separators = Separators.stack([separators_of(model, nominal) for model in self.models])
 
+    def checked(self) -> Committee:
+        """That of a model file: its models, each fine by itself, are so in the scaling that they share."""
+        if self._separators is not None:
+            self._separators.checked()
+        return self
+
     @property
     def models(self) -> list[Any]:
         return [self.nominal, *self.altered]

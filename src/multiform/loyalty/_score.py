@@ -21,10 +21,11 @@ from sklearn.linear_model import LogisticRegression
 from multiform._typing import Array, Doubles, Indices
 from multiform.loyalty._committee import Verdict
 from multiform.prediction import fit_temperature
-from multiform.state import require, require_array, require_names, require_positive
+from multiform.state import require, require_array, require_names, require_temperature
 
 MOST_GAPS = 9
 MOST_SHIFT = 5.0  # of the logarithm of the odds
+MOST_INPUT, MOST_REACH = 1e4, 1e150  # in a model file: gaps of scores, and what the regression makes of them
 LEAD = 1 + 1e-9  # the answer's chance is above the next one's, if only by so much
 
 
@@ -117,13 +118,16 @@ class Chances:
 
     def _set_state(self, state: dict[str, Any]) -> None:
         require_names(state, "the score", ["mean", "scale", "coefficients", "intercept", "temperature"])
-        require_positive(state["temperature"], "temperature of the score")
+        require_temperature(state["temperature"], "temperature of the score")
         width = min(self.n_classes - 1, MOST_GAPS) + 1 + self.n_levels + 2 * self.n_classes
         shapes = {"mean": width, "scale": width, "coefficients": width, "intercept": 1}
         for name, length in shapes.items():
             found = require_array(state[name], (length,), "f", f"{name} of the score")
             require(np.isfinite(found).all(), f"{name} of the score is not finite")
         require((state["scale"] > 0).all(), "scale of the score is not positive")
+        with np.errstate(over="ignore"):  # of the largest logit that there can be
+            reach = (MOST_INPUT + np.abs(state["mean"])) / state["scale"] * (1 + np.abs(state["coefficients"]))
+        require((reach.sum() + np.abs(state["intercept"]) < MOST_REACH).all(), "the score is too steep")
         self.mean, self.scale, self.temperature = state["mean"], state["scale"], state["temperature"]
         self.coefficients, self.intercept = state["coefficients"], state["intercept"]
 

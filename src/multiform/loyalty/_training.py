@@ -21,6 +21,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from multiform._typing import Array, Floats
 from multiform.classifier import QMSClassifier, fitted_classifier
+from multiform.classifier_cv import QMSClassifierCV
 from multiform.defaults import components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import best_calibrated, drawn_seed, masked_weights
 from multiform.folds import Split
@@ -28,7 +29,8 @@ from multiform.inputs import class_weights_of, of_mean_one
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
 from multiform.prediction import log_scores
-from multiform.separators import Separators
+from multiform.runtime import jobs_for
+from multiform.separators import Separators, entries_of
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.training import Member, Trained, Trainer
 
@@ -62,16 +64,17 @@ def quadratic_committees(
     estimator._validate_params()  # as its own fit would
     seed, n, m = drawn_seed(estimator.random_state), len(target), len(classes)
     class_weights = of_mean_one(class_weights_of(estimator.class_weight, classes, target, weight), weight)
-    n_components = components_for(estimator.n_components, n, X.shape[1], m)
+    entries = entries_of(X)
+    n_components = components_for(estimator.n_components, n, X.shape[1], m, sparse=entries is not None)
     parameters = estimator.get_params()
     asked = {name: parameters[name] for name in ("max_iter", "batch_size", "learning_rate")}
-    solver = solver_for(estimator.solver, n, n_components, **asked)
+    solver = solver_for(estimator.solver, n, n_components, sparse=entries is not None, **asked)
     many = n >= SAMPLED_FROM
     altered_solver = _altered(solver, altered_iter, many)
     masks = masked_weights([None, *(np.isin(np.arange(n), rows) for rows, _ in splits)], weight)
-    levels = noise_levels(estimator.noise, *X.shape)
-    if not splits:  # nothing is held out to choose by
-        levels = (levels[0] if len(levels) == 1 else usual_noise(*X.shape),)
+    levels = noise_levels(estimator.noise, *X.shape, entries=entries)
+    if len(levels) > 1 and not splits:  # nothing is held out to choose by
+        levels = (usual_noise(*X.shape, entries=entries),)
 
     def classifier(trained: Trained, member: int, noise: float) -> QMSClassifier:
         """A member of the batch as a fitted classifier of its own."""
@@ -195,7 +198,7 @@ def weighted_committees(
             part, of_part = _safe_indexing(X, rows), target[rows]
             weight_of_part = None if weight is None else weight[rows]
             about = {name: values[rows] for name, values in told.items()}
-        models = Parallel(n_jobs=n_jobs)(
+        models = Parallel(n_jobs=jobs_for(n_jobs, len(factors)))(
             delayed(_fit)(estimator, one, part, of_part, classes, weight_of_part, about) for one in factors
         )
         yield Committee(classes, alterations, models[0], models[1:])
@@ -212,15 +215,18 @@ def _fit(
 ) -> Any:
     """One model, with the classes' weights multiplied by these factors; `about` has the groups, where they matter."""
     model, y = clone(estimator), classes[target]
+    told = about if weight is None else {"sample_weight": weight, **about}
     if (factors == 1).all():
-        return model.fit(X, y, **about) if weight is None else model.fit(X, y, sample_weight=weight, **about)
-    if has_fit_parameter(model, "sample_weight"):
+        return model.fit(X, y, **told)
+    # To ours, a sample of weight 20 beside others of weight 1 is twenty samples; a class of weight 20 is not.
+    ours = isinstance(model, QMSClassifier | QMSClassifierCV)
+    if has_fit_parameter(model, "sample_weight") and not ours:
         if model.get_params(deep=False).get("class_weight") == "balanced":
             # Classes that are balanced by the weight of their samples would level out the very alteration.
             factors = factors * class_weights_of("balanced", classes, target, weight)
             model.set_params(class_weight=None)
         return model.fit(X, y, sample_weight=factors[target] * (1 if weight is None else weight), **about)
     present = np.unique(target)
-    own = class_weights_of(model.class_weight, classes[present], np.searchsorted(present, target), None)
+    own = class_weights_of(model.class_weight, classes[present], np.searchsorted(present, target), weight)
     altered = dict(zip(classes[present].tolist(), (own * factors[present]).tolist(), strict=True))
-    return model.set_params(class_weight=altered).fit(X, y, **about)
+    return model.set_params(class_weight=altered).fit(X, y, **told)

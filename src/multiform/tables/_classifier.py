@@ -28,6 +28,7 @@ from multiform.columns import (
     counts_rows,
     decide,
     polars,
+    with_numbers,
 )
 from multiform.folds import group_codes
 from multiform.loyalty import LoyaltyClassifier
@@ -185,7 +186,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.merge_classes:
             labels = one_spelling
         features, group_column, codes = _grouped(features, groups, present)
-        columns = self._decide(features, present, group_column)
+        asked = self._roles(features.columns, group_column)
+        # Read once, and not anew by all that follows; what a column was asked to be may depend on how it is written.
+        features = with_numbers(features, [name for name in features.columns if name not in asked])
+        columns = self._decide(features, present, asked)
         features = features.filter(pl.Series(present))
         if not any(column.width for column in columns):
             left_out = "; ".join(f"{column.name!r} is taken as {column.role} ({column.why})" for column in columns[:5])
@@ -243,21 +247,26 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _inner(self) -> Any:
         return LoyaltyClassifier() if self.estimator is None else clone(self.estimator)
 
-    def _decide(self, features: Any, present: Bools, group_column: str | None) -> list[Column]:
-        """What each column is, by the rows that have a label; but one that counts the rows counts the others, too."""
+    def _roles(self, names: list[str], group_column: str | None) -> dict[str, str]:
+        """What the user says of columns."""
         asked: dict[str, str] = {}
+        known = set(names)
         for parameter, role in zip(ASKED, ("drop", "number", "category", "date", "text", "identifier"), strict=True):
             for name in getattr(self, parameter):
                 if name == group_column:  # which is left out in any case
                     continue
-                if name not in features.columns:
+                if name not in known:
                     raise TableError(
                         f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; the "
-                        f"columns are {listed(features.columns)}."
+                        f"columns are {listed(names)}."
                     )
                 if name in asked:
                     raise TableError(f"Column {name!r} is named twice, as {asked[name]} and as {role}; name it once.")
                 asked[name] = role
+        return asked
+
+    def _decide(self, features: Any, present: Bools, asked: dict[str, str]) -> list[Column]:
+        """What each column is, by the rows that have a label; but one that counts the rows counts the others, too."""
         limits = {"most_categories": self.most_categories, "most_words": self.most_words}
         codes = features.width <= MOST_CODED
         labelled = polars().Series(present)

@@ -19,7 +19,18 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles, Indices
-from multiform.columns import Column, Seen, Shift, TableError, Tally, UnfamiliarWarning, as_text, polars
+from multiform.columns import (
+    Column,
+    Number,
+    Seen,
+    Shift,
+    TableError,
+    Tally,
+    UnfamiliarWarning,
+    as_text,
+    polars,
+    with_numbers,
+)
 
 N_DRAWS = 16  # values in the place of an unknown cell
 MOST_CELLS = 2**21  # of rows with drawn values, held at a time
@@ -174,14 +185,13 @@ def read(columns: Sequence[Column], seen: dict[str, Seen], frame: Any) -> tuple[
 
 def _each(columns: Sequence[Column], frame: Any) -> Iterator[tuple[Column, Any, Any, Bools, Doubles]]:
     """Each column that is used: its series, its cells, which cannot be read, and the numbers that they become."""
-    for column in columns:
-        if not column.width:
-            continue
-        if column.name not in frame.columns:
-            raise TableError(
-                f"The table has no column {column.name!r}, which the model needs; it has {listed(frame.columns)}."
-            )
-        series = frame[column.name]
+    columns = [column for column in columns if column.width]
+    known = set(frame.columns)
+    if lost := [column.name for column in columns if column.name not in known]:
+        raise TableError(f"The table has no column {lost[0]!r}, which the model needs; it has {listed(frame.columns)}.")
+    given = frame.select([column.name for column in columns])
+    read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not one.decimal_comma])
+    for column, series in zip(columns, read.get_columns(), strict=True):
         cells, unreadable = column.read(series)
         yield column, series, cells, unreadable, column.columns(cells)
 

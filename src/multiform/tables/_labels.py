@@ -27,6 +27,7 @@ MANY_NUMBERS = 30  # from which on a rare one shows that they are no classes
 MANY_TEXTS, MOST_TEXTS = 50, 1000  # distinct ones that are classes however few the rows, and at most
 SMOOTH = -3.5  # standard errors below what counts in random order would give
 RARE_END = 1 / 3  # how often the least and the greatest number of a measure occur, beside the commonest, at most
+MOST_LETTERS = 1_000  # of a label: each row has room for the longest
 WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 
@@ -89,6 +90,11 @@ def labels_of(series: Any, whole: bool) -> tuple[Array, Bools]:
     """Labels, whole numbers or text, of the rows that have one; and which rows these are."""
     text = as_text(series)
     present = np.array(text.is_not_null().to_numpy(), dtype=bool)
+    if (letters := text.str.len_chars().max() or 0) > MOST_LETTERS:
+        row = int(text.str.len_chars().arg_max())
+        raise TableError(
+            f"the label has {letters:,} letters; one may have {MOST_LETTERS:,}.", column=str(series.name), row=row
+        )
     if not whole:
         labels = text.drop_nulls().to_list()
         # NumPy's own text would lose a NUL at the end, and with it the difference from the label without one.

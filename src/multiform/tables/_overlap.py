@@ -12,7 +12,7 @@ No value can be read off a hash. Whoever has a whole row, though, can ask whethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from scipy.stats import binom
 
 from multiform._typing import Array
-from multiform.columns import Column
+from multiform.columns import Column, Date, Number, with_numbers
 from multiform.state import require, require_array, require_names
 
 MOST_KEYS = 4096
@@ -99,19 +99,21 @@ class RowSketch:
         return cls(**parts)
 
 
-def row_keys(columns: Iterable[Column], frame: Any, labels: Array) -> Keys:
+def row_keys(columns: Sequence[Column], frame: Any, labels: Array) -> Keys:
     """The hash of each row: of the columns that are read, as what they were taken for, and of its label."""
     total = _hashes_of_text([str(label) for label in labels.tolist()])
+    frame = with_numbers(frame, [one.name for one in columns if isinstance(one, Number) and not one.decimal_comma])
+    given = {series.name: series for series in frame.get_columns()}
     for place, column in enumerate(columns, start=1):
         if not column.width:
             continue
-        cells = column.typed(frame[column.name])
-        if cells.dtype.is_numeric():
-            bits = (cells.fill_null(float("nan")).to_numpy().astype(np.float64) + 0.0).view(np.uint64)  # one zero
-        elif cells.dtype.is_temporal():
-            bits = cells.dt.epoch("ms").fill_null(-(2**63)).to_numpy().view(np.uint64)
+        series = given[column.name]
+        if isinstance(column, Number):
+            bits = (column.read(series)[0] + 0.0).view(np.uint64)  # one zero
+        elif isinstance(column, Date):
+            bits = column.typed(series).dt.epoch("ms").fill_null(-(2**63)).to_numpy().view(np.uint64)
         else:
-            bits = _hashes_of_text(cells.to_list())
+            bits = _hashes_of_text(column.typed(series).to_list())
         total = _mixed(total + np.uint64(place)) ^ bits
     return _mixed(total)
 

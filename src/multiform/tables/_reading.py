@@ -2,15 +2,14 @@
 
 Text files are read as text throughout: which column is a number is decided once, on the training data, and not anew
 by whatever stands in the first rows of the next file. They are read a block of bytes at a time: memory does not grow
-with the file, and every error knows its line. A block ends at a line end outside quotation marks. Polars parses it; a
-block that polars cannot parse is read again, slowly, by Python's csv module, which either makes sense of it or says in
-which line it does not.
+with the file, and every error knows its line. A block ends at a line end outside quoted cells, which begin with a
+quotation mark; one inside a bare cell, as of 5" pipe, is a letter. Polars parses a block whose marks all stand where
+they should; any other is read cell by cell, slowly, which either makes sense of it or says in which line it does not.
 """
 
 from __future__ import annotations
 
 import codecs
-import csv
 import glob
 import gzip
 import io
@@ -21,12 +20,12 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from multiform._typing import Indices
 from multiform.columns import TableError, polars
 
 FORMAT_SUFFIXES = {
@@ -44,7 +43,11 @@ BATCH_ROWS = 20_000
 BLOCK_BYTES = 4_000_000
 STEP_BYTES = 1_000_000
 MOST_BYTES = 256_000_000  # of one record
+MOST_COLUMNS = 1_000_000
+QUOTE = ord('"')
+BARE_RETURN = re.compile(r"\r(?!\n)")
 BLANK_LINES = re.compile(rb"(?m)^(?:\r?\n)+")
+HEADER_MARKS = re.compile(rb'(?:\A|(?<=[,\t;|]))"[^"]*(?:""[^"]*)*"|\n')
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,15 @@ class Batch:
         Where they begin in a text file, else the number of the first row.
     share : float or None
         How much of the source has been read, from 0 to 1; None if its length is not known.
+    lines : ndarray of int or None
+        The line of each row, where blank lines stand between them.
     """
 
     frame: Any
     source: Source
     first_line: int
     share: float | None
+    lines: Indices | None = None
 
     def located(self, error: TableError, row: int | None = None) -> TableError:
         """The error with the file, and the line where a row of this batch is known."""
@@ -85,7 +91,9 @@ class Batch:
         if row is None:
             return TableError(f"{self.source.name}: {error}")
         place = f"row {self.first_line + row}"
-        if self.source.format in TEXT_FORMATS:
+        if self.lines is not None:
+            place = f"line {self.lines[row]}"
+        elif self.source.format in TEXT_FORMATS:
             line_ends = sum(series.str.count_matches("\n", literal=True).sum() for series in self.frame.head(row))
             place = f"line {self.first_line + row + line_ends}"
         return TableError(f"{self.source.name}, {place}, column {error.column!r}: {error.sentence}")
@@ -150,18 +158,23 @@ def _format_of(path: str) -> str:
 def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
     """The rows of all sources in order, some at a time; every source must have the columns of the first."""
     columns: list[str] | None = None
-    first = ""
+    first, n_rows = "", 0
     for source in found:
         for batch in _batches_of(source, rows):
+            n_rows += len(batch.frame)
             if columns is None:
                 columns, first = batch.frame.columns, source.name
             elif batch.frame.columns != columns:
-                if lost := [name for name in columns if name not in batch.frame.columns]:
+                found_here = set(batch.frame.columns)
+                if lost := [name for name in columns if name not in found_here]:
                     raise TableError(f"{source.name} has no column {lost[0]!r}, which {first} has.")
-                if new := [name for name in batch.frame.columns if name not in columns]:
+                if new := sorted(found_here - set(columns), key=batch.frame.columns.index):
                     raise TableError(f"{source.name} has a column {new[0]!r}, which {first} has not.")
                 batch = replace(batch, frame=batch.frame.select(columns))
-            yield batch
+            if len(batch.frame):
+                yield batch
+    if not n_rows:
+        raise TableError(f"{first} has no rows." if first else "There is no file to read.")
 
 
 def read(found: Sequence[Source], progress: Callable[[float | None], None] = lambda share: None) -> Any:
@@ -254,72 +267,155 @@ def _delimited(source: Source) -> Iterator[Batch]:
         if stream.peek(2)[:2] == b"\x1f\x8b":
             stream = stack.enter_context(gzip.open(stream))
         try:
-            for frame, line in _frames(stream, source):
-                yield Batch(frame, source, line, min(1.0, raw.tell() / size) if size else None)
+            for part in _parts(stream, source):
+                yield Batch(part.frame, source, part.line, min(1.0, raw.tell() / size) if size else None, part.lines)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(f"{source.name} is damaged: {str(error).rstrip('.')}.") from error
 
 
-def _frames(stream: Any, source: Source) -> Iterator[tuple[Any, int]]:
-    """Frames of text columns, and the line that each begins at."""
-    name, blocks = source.name, _blocks(stream, source.name)
-    first = next(blocks, b"").removeprefix(codecs.BOM_UTF8)
-    if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+class _Part(NamedTuple):
+    """A frame, the line that it begins at, and the line of each row where blank lines stand between them."""
+
+    frame: Any
+    line: int
+    lines: Indices | None = None
+
+
+def _parts(stream: Any, source: Source) -> Iterator[_Part]:
+    """Frames of text columns."""
+    name, head = source.name, _piece(stream).removeprefix(codecs.BOM_UTF8)
+    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         raise TableError(f"{name} is UTF-16; convert it to UTF-8, as with iconv -f utf-16 -t utf-8.")
-    head = first.lstrip(b"\r\n")
-    line = 1 + first.count(b"\n", 0, len(first) - len(head))
+    line = 1
+    while (blank := len(head) - len(head.lstrip(b"\r\n"))) and head:
+        line += head.count(b"\n", 0, blank)
+        head = head[blank:] or _piece(stream)
     if not head.strip():
         raise TableError(f"{name} is empty; its first line must name the columns.")
-    even = (found.end() for found in re.finditer(b"\n", head) if not head.count(b'"', 0, found.end()) % 2)
-    end = next(even, len(head))  # of the first record
-    if end == len(head) and b"\n" not in head[-1:] and head.count(b'"') % 2:
-        raise TableError(f"{name}, line {line}: a quotation mark is never closed.")
-    parser = _Parser(head[:end], name, "\t" if source.format == "tsv" else None, line)
+    while not (end := _header_end(head)) and (piece := _piece(stream, _bounded(head, f"{name}, line {line}"))):
+        head += piece
+    parser = _Parser(head[: end or len(head)], name, "\t" if source.format == "tsv" else None, line)
     line += head[:end].count(b"\n")
     rows = 0
-    for block in chain([head[end:]], blocks):
-        for frame, first_line in parser.frames(block, line):
-            rows += len(frame)
-            if len(frame):
-                yield frame, first_line
+    for block, is_clean in _blocks(stream, head[end:] if end else b"", parser.separator.encode(), name, line):
+        for part in parser.parts(block, line, is_clean):
+            rows += len(part.frame)
+            if len(part.frame):
+                yield part
         line += block.count(b"\n")
     if not rows:
         raise TableError(f"{name} has a first line and no rows after it.")
 
 
-def _blocks(stream: Any, name: str) -> Iterator[bytes]:
-    """Pieces of whole records."""
-    kept = b""
-    while piece := _piece(stream):
-        kept += piece
-        end = _last_record_end(kept)
-        if end:
-            yield kept[:end]
-            kept = kept[end:]
-        elif len(kept) > MOST_BYTES:
-            raise TableError(f"{name}: a record has more than {MOST_BYTES:,} bytes; is a quotation mark never closed?")
-    if kept:
-        yield kept
-
-
-def _piece(stream: Any) -> bytes:
-    """About a block; read in small steps, as a long read from a pipe can miss a Ctrl-C."""
-    steps, size = [], 0
-    while size < BLOCK_BYTES and (step := stream.read1(min(STEP_BYTES, BLOCK_BYTES - size))):
+def _piece(stream: Any, size: int = 0) -> bytes:
+    """About a block, or more; read in small steps, as a long read from a pipe can miss a Ctrl-C."""
+    steps, wanted = [], max(size, BLOCK_BYTES)
+    while wanted > 0 and (step := stream.read1(min(STEP_BYTES, wanted))):
         steps.append(step)
-        size += len(step)
+        wanted -= len(step)
     return b"".join(steps)
 
 
-def _last_record_end(content: bytes) -> int:
-    """Just after the last line end that has an even number of quotation marks before it; 0 if there is none."""
-    end = content.rfind(b"\n") + 1
-    quotes = content.count(b'"', 0, end)
-    while end and quotes % 2:
-        before = content.rfind(b"\n", 0, end - 1) + 1
-        quotes -= content.count(b'"', before, end)
-        end = before
-    return end
+def _bounded(record: bytes, where: str) -> int:
+    """The length of a record that has not ended. The next piece is as long as all before, so that time is linear."""
+    if len(record) >= MOST_BYTES:
+        raise TableError(f"{where}: the record that begins here has more than {MOST_BYTES:,} bytes.")
+    return len(record)
+
+
+def _header_end(head: bytes) -> int:
+    """Just after the first line end outside a quoted cell; 0 if there is none."""
+    return next((found.end() for found in HEADER_MARKS.finditer(head) if found.group() == b"\n"), 0)
+
+
+def _blocks(stream: Any, kept: bytes, separator: bytes, name: str, line: int) -> Iterator[tuple[bytes, bool]]:
+    """Pieces of whole records, the first of which begins in `line`, and whether their quotation marks are in order."""
+    while True:
+        quotes = _Quotes.of(kept, separator)
+        if (stray := quotes.stray) is not None:
+            raise _never_closed(name, line + kept.count(b"\n", 0, stray))
+        if end := quotes.last_line_end():
+            yield kept[:end], quotes.are_clean
+            line += kept.count(b"\n", 0, end)
+            kept = kept[end:]
+        open_line = line if quotes.open is None else line + kept.count(b"\n", 0, quotes.open - end)
+        if not (piece := _piece(stream, _bounded(kept, f"{name}, line {open_line}"))):
+            break
+        kept += piece
+    if quotes.open is not None:
+        raise _never_closed(name, open_line)
+    if kept:
+        yield kept, quotes.are_clean
+
+
+def _never_closed(name: str, line: int) -> TableError:
+    return TableError(
+        f"{name}, line {line}: a quotation mark is never closed; close it, or write it twice inside a quoted cell."
+    )
+
+
+@dataclass(frozen=True)
+class _Quotes:
+    """The quoted cells of records: where each begins, and where it ends, just after its last mark.
+
+    `open` is where one begins that has not ended yet. `are_clean`: no other cell has a quotation mark, and nothing
+    follows the last mark of a quoted one.
+    """
+
+    content: bytes
+    separator: bytes
+    starts: Indices
+    ends: Indices
+    open: int | None
+    are_clean: bool
+
+    @classmethod
+    def of(cls, content: bytes, separator: bytes) -> _Quotes:
+        """From records, the first from its beginning."""
+        none = np.empty(0, dtype=np.intp)
+        if b'"' not in content:
+            return cls(content, separator, none, none, None, True)
+        letters = np.frombuffer(content, dtype=np.uint8)
+        marks = np.flatnonzero(letters == QUOTE)
+        first, last = marks[0::2], marks[1::2]
+        # In order, marks come in pairs: a cell, or a part of one up to a doubled mark.
+        joined = last[: len(first) - 1] + 1 == first[1:]
+        opens = np.isin(letters[first - 1], list(separator + b"\n"))
+        opens[1:] |= joined
+        opens[0] |= first[0] == 0
+        closes = (last + 1 == len(letters)) | np.isin(letters[(last + 1) % len(letters)], list(separator + b"\r\n"))
+        closes[: len(joined)] |= joined
+        if opens.all() and closes.all():
+            return cls(content, separator, first[: len(last)], last + 1, _last(first, len(last)), True)
+        cell = re.compile(rb"(?:\A|(?<=[\n" + re.escape(separator) + rb']))"[^"]*(?:""[^"]*)*("?)')
+        spans = np.array([(*one.span(), bool(one[1])) for one in cell.finditer(content)], dtype=np.intp).reshape(-1, 3)
+        closed = spans[spans[:, 2] == 1]
+        return cls(content, separator, closed[:, 0], closed[:, 1], _last(spans[:, 0], len(closed)), False)
+
+    def last_line_end(self) -> int:
+        """Just after the last line end outside quoted cells; 0 if there is none."""
+        until = len(self.content) if self.open is None else self.open
+        for cell in range(len(self.starts) - 1, -1, -1):
+            if found := self.content.rfind(b"\n", self.ends[cell], until) + 1:
+                return found
+            until = int(self.starts[cell])
+        return self.content.rfind(b"\n", 0, until) + 1
+
+    @property
+    def stray(self) -> int | None:
+        """Where a quoted cell begins that goes on to another line, and ends in the midst of a cell there."""
+        if self.are_clean:
+            return None
+        for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
+            following = self.content[end : end + 1]
+            if following not in (b"", b" ", b"\t", b"\r", b"\n", self.separator) and b"\n" in self.content[start:end]:
+                return int(start)
+        return None
+
+
+def _last(starts: Indices, n_closed: int) -> int | None:
+    """Where the cell begins that is not closed."""
+    return int(starts[n_closed]) if len(starts) > n_closed else None
 
 
 def _text(content: bytes, name: str, line: int) -> str:
@@ -332,12 +428,30 @@ def _text(content: bytes, name: str, line: int) -> str:
         ) from error
 
 
-def _cells(text: str, separator: str) -> list[str]:
-    """The cells of one record."""
-    records = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
-    if len(records) > 1:
-        raise csv.Error("a bare carriage return ends it; convert the line ends")
-    return records[0] if records else []
+def _records(text: str, separator: str) -> Iterator[tuple[list[str], int]]:
+    """The cells of each record, and how many line ends there are before it.
+
+    As Python's csv module reads them, but that module takes no cell of more than 131,072 letters, and takes a bare
+    carriage return for a line end.
+
+    >>> list(_records('a,"b, ""c""\\n"\\r\\n5" pipe,\\n', ","))
+    [(['a', 'b, "c"\\n'], 0), (['5" pipe', ''], 2)]
+    """
+    mark = re.escape(separator)
+    cell = re.compile(rf'(?:"([^"]*(?:""[^"]*)*)"([^{mark}\n]*)|([^{mark}\n]*))({mark}|\n|\Z)')
+    cells: list[str] = []
+    line = before = 0
+    for found in cell.finditer(text):
+        if found.start() == len(text) and not cells:
+            return  # nothing comes after the last line end
+        quoted, rest, bare, end = found.groups()
+        rest = bare if quoted is None else rest
+        rest = rest if end == separator else rest.removesuffix("\r")
+        cells.append(rest if quoted is None else quoted.replace('""', '"') + rest)
+        line += found.group().count("\n")
+        if end != separator:
+            yield cells, before
+            cells, before = [], line
 
 
 class _Parser:
@@ -349,36 +463,43 @@ class _Parser:
         if "\x00" in text:
             raise TableError(f"{name} is not a text table: its first line holds zero bytes.")
         text = text.rstrip("\r\n")
-        try:
-            self.separator = separator or max(SEPARATORS, key=lambda mark: len(_cells(text, mark)))
-            self.columns = [column.strip() for column in _cells(text, self.separator)]
-        except csv.Error as error:
-            raise TableError(f"{name}, line {line}: {error}.") from error
+        if BARE_RETURN.search(text):
+            raise TableError(f"{name}, line {line}: a bare carriage return ends it; convert the line ends.")
+        marks = [mark for mark in SEPARATORS if mark in text] if separator is None else [separator]
+        marks = marks or [SEPARATORS[0]]
+        if max(map(text.count, marks)) >= MOST_COLUMNS:
+            raise TableError(f"{name}, line {line}: the first line names more than {MOST_COLUMNS:,} columns.")
+        named = {mark: next(_records(text, mark))[0] for mark in marks}
+        self.separator = max(named, key=lambda mark: len(named[mark]))
+        self.columns = [column.strip() for column in named[self.separator]]
+        quotes = _Quotes.of(text.encode(), self.separator.encode())
+        if quotes.open is not None or quotes.stray is not None:
+            raise _never_closed(name, line)
+        known = set()
         for number, column in enumerate(self.columns, start=1):
             if not column:
                 # The row names that other programs write come first and have no name.
                 self.columns[number - 1] = column = f"column {number}"
-            if self.columns.index(column) != number - 1:
+            if column in known:
                 raise TableError(f"{name}, line {line}, column {number}: the name {column!r} comes twice; rename one.")
+            known.add(column)
 
-    def frames(self, block: bytes, line: int) -> Iterator[tuple[Any, int]]:
-        """The records of a block that begins at this line, and the line of each frame's first.
+    def parts(self, block: bytes, line: int, is_clean: bool) -> Iterator[_Part]:
+        """The records of a block that begins at this line.
 
-        Polars would read a blank line as a row of gaps, which it is in a table of one column only; so it gets the parts
-        between blank lines. Where there are quotation marks such a line may stand inside a cell.
+        Polars would read a blank line as a row of gaps, which it is in a table of one column only. Where there are
+        quotation marks such a line may stand inside a cell.
         """
-        blank = list(BLANK_LINES.finditer(block)) if len(self.columns) > 1 else []
-        if blank and b'"' in block:
-            yield self._parse_slowly(block, line), line
-            return
-        start = 0
-        for end, following in [*(lines.span() for lines in blank), (len(block), len(block))]:
-            if end > start:
-                first_line = line + block.count(b"\n", 0, start)
-                yield self._parse(block[start:end], first_line), first_line
-            start = following
+        has_blank = len(self.columns) > 1 and BLANK_LINES.search(block) is not None
+        if not is_clean or (has_blank and b'"' in block):
+            yield self._parse_slowly(block, line)
+        elif not has_blank:
+            yield self._parse(block, line)
+        elif rows := BLANK_LINES.sub(b"", block):
+            filled = [number for number, text in enumerate(block.split(b"\n"), start=line) if text not in (b"", b"\r")]
+            yield self._parse(rows, line, np.array(filled))
 
-    def _parse(self, block: bytes, line: int) -> Any:
+    def _parse(self, block: bytes, line: int, lines: Indices | None = None) -> _Part:
         pl, width = polars(), len(self.columns)
         # Names of our own making, so that nothing in the file's names can matter here.
         plain = [f"c{number}" for number in range(width)]
@@ -386,36 +507,34 @@ class _Parser:
         try:
             frame = pl.read_csv(io.BytesIO(head + block), separator=self.separator, infer_schema_length=0)
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
-            return self._parse_slowly(block, line)
+            return self._parse_slowly(block, line, lines)
         # Polars fills a line that ends too early with gaps; that can be only where the last cell is one.
         if width > 1 and (frame.columns != plain or frame[plain[-1]].null_count()):
             if b'"' in block or frame.width != width:
-                self._parse_slowly(block, line)
-            else:
-                for number, text in enumerate(block.split(b"\n")):
-                    n_cells = text.count(self.separator.encode()) + 1
-                    if text.strip(b"\r") and n_cells != width:
-                        raise self._wrong_width(n_cells, line + number)
-        return frame.rename(dict(zip(plain, self.columns, strict=True)))
+                return self._parse_slowly(block, line, lines)
+            for number, text in enumerate(block.split(b"\n")):
+                n_cells = text.count(self.separator.encode()) + 1
+                if text.strip(b"\r") and n_cells != width:
+                    raise self._wrong_width(n_cells, line + number if lines is None else lines[number])
+        return _Part(frame.rename(dict(zip(plain, self.columns, strict=True))), line, lines)
 
-    def _parse_slowly(self, block: bytes, line: int) -> Any:
-        pl = polars()
-        reader = csv.reader(io.StringIO(_text(block, self.name, line), newline=""), delimiter=self.separator)
+    def _parse_slowly(self, block: bytes, line: int, lines: Indices | None = None) -> _Part:
+        """Cell by cell; `lines` are those of a block of which the blank ones are gone."""
+        pl, width = polars(), len(self.columns)
         records: list[list[str | None]] = []
-        before = 0
-        try:
-            for record in reader:
-                at, before = line + before, reader.line_num
-                if not record and len(self.columns) > 1:
-                    continue
-                if len(record) != len(self.columns) and record:
-                    if any("\n" in cell for cell in record):
-                        raise TableError(f"{self.name}, line {at}: a quotation mark is never closed.")
-                    raise self._wrong_width(len(record), at)
-                records.append([cell or None for cell in record] or [None])
-        except csv.Error as error:
-            raise TableError(f"{self.name}, line {line + before}: {error}.") from error
-        return pl.DataFrame(records, schema=dict.fromkeys(self.columns, pl.String), orient="row")
+        found: list[int] = []
+        for cells, before in _records(_text(block, self.name, line), self.separator):
+            at = line + before if lines is None else int(lines[before])
+            if cells == [""] and width > 1:
+                continue
+            if len(cells) != width:
+                if any("\n" in cell for cell in cells):
+                    raise _never_closed(self.name, at)
+                raise self._wrong_width(len(cells), at)
+            records.append([cell or None for cell in cells])
+            found.append(at)
+        frame = pl.DataFrame(records, schema=dict.fromkeys(self.columns, pl.String), orient="row")
+        return _Part(frame, line, np.array(found))
 
     def _wrong_width(self, found: int, line: int) -> TableError:
         wanted = len(self.columns)

@@ -27,12 +27,14 @@ from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.folds import Split, drawn_folds, group_codes, splits_of
 from multiform.metrics import ScoreMethod, trust_score
 from multiform.metrics.labels import distinct, positions
+from multiform.runtime import jobs_for
 from multiform.state import (
     FEATURES,
     all_or_nothing,
     fitted_state,
     require,
     require_array,
+    require_classes,
     require_features,
     require_names,
     require_whole,
@@ -572,7 +574,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **given))
         tested = np.concatenate([test for _, test in folds])
         self._check_enough(len(tested) if codes is None else len(np.unique(codes[tested])), len(y), codes)
-        pieces: list[Examined] = Parallel(n_jobs=self.n_jobs)(
+        pieces: list[Examined] = Parallel(n_jobs=jobs_for(self.n_jobs, len(folds)))(
             delayed(fit_and_examine)(clone(self.estimator), X, y, train, test, judge, params["estimator"])
             for train, test in folds
         )
@@ -738,7 +740,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         if "n_features_in_" in state:
             require_features(state)
         estimator, fallback, classes = state["estimator_"], state["fallback_"], state["classes_"]
-        require_array(classes, (None,), "biufUO", "classes_")
+        require_classes(classes)
         for part in (estimator, fallback):
             if part is None and part is fallback:
                 continue
@@ -756,7 +758,8 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             len(certificates) in (n_parts, n_parts * n_classes), "there is not a certificate for each class and part"
         )
         shape = (n_classes,) if parts is None else (n_parts, n_classes)
-        require_array(state["thresholds_"], shape, "f", "thresholds_")
+        thresholds = require_array(state["thresholds_"], shape, "f", "thresholds_")
+        require(not np.isnan(thresholds).any(), "a threshold is not a number")
         limit = state["set_threshold_"]
         require(limit is None or (isinstance(limit, float) and not np.isnan(limit)), "set_threshold_ is wrong")
         require(isinstance(state["attained_"], bool), "attained_ is neither true nor false")

@@ -61,6 +61,26 @@ def adam_member(
     final_rate: float,
     steps: int,
 ) -> AdamMember: ...
+def sparse_adam_member(
+    problem: object,
+    weights: NDArray[numpy.float32],
+    second: NDArray[numpy.float32],
+    columns: NDArray[numpy.int32] | None,
+    sample_weight: NDArray[numpy.float32] | None,
+    class_weight: NDArray[numpy.float32],
+    *,
+    alpha: float,
+    noise: float,
+    seed: int,
+    batch_size: int,
+    n_passes: int,
+    learning_rate: float,
+    beta2: float,
+    epsilon: float,
+    revisit: float,
+    final_rate: float,
+    steps: int,
+) -> AdamMember: ...
 def train_adam(members: list[AdamMember], n_threads: int, until: int, seconds: float) -> None: ...
 
 class CpmMember:
@@ -104,6 +124,13 @@ def member_values(
     weights: NDArray[numpy.float32],
     columns: NDArray[numpy.int32] | None,
     sgemm: CapsuleType,
+    n_threads: int,
+    out: NDArray[numpy.float32],
+) -> None: ...
+def sparse_member_values(
+    rows: Rows,
+    weights: NDArray[numpy.float32],
+    columns: NDArray[numpy.int32] | None,
     n_threads: int,
     out: NDArray[numpy.float32],
 ) -> None: ...

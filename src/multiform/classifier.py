@@ -81,7 +81,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     noise : float or "auto", default="auto"
         Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
         the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1. "auto" tries 0.1, 0.3,
-        1 and 2 beside each other (0.3, 1 and 3 with fewer than 5 samples a feature) and takes the one with the least
+        1 and 2 beside each other (1, 2 and 3 with fewer than 5 samples a feature) and takes the one with the least
         log loss on the samples that calibrate the chances. With 20,000 samples or 2 million cells and more, and where
         none calibrate, it is 0.35 (2 with fewer than 5 samples a feature). A number is a few times faster.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
@@ -94,11 +94,11 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
-        Adam only, relative to the initial size of the coefficients, ``1 / sqrt(p)``.
+        Adam only, relative to the initial size of the coefficients, ``1 / sqrt(p)``; four times that on sparse data.
     scaling : {"auto", "standard", "common", "none"}, default="auto"
-        How inputs are scaled inside, always centred: each column by its own deviation ("standard"), or all by one
-        ("common"). "auto" takes "common" for sparse data and for columns that share one range (pixels, percentages,
-        one-hot), else "standard". `components_` and `offsets_` are in the user's units whatever this is.
+        How inputs are scaled inside, and centred unless they are sparse: each column by its own deviation ("standard"),
+        or all by one ("common"). "auto" takes "common" for sparse data and for columns that share one range (pixels,
+        percentages, one-hot), else "standard". `components_` and `offsets_` are in the user's units whatever this is.
     class_weight : dict, "balanced" or None, default=None
     early_stopping : bool, default=False
         Stop when the accuracy on held-out samples has not improved by `tol` for `n_iter_no_change` passes, and keep the

@@ -63,7 +63,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     noise : sequence of float or "auto", default="auto"
-        Levels of input noise to choose from; see `QMSClassifier`. "auto": 0.1, 0.3, 1 and 2, or 0.3, 1 and 3 with
+        Levels of input noise to choose from; see `QMSClassifier`. "auto": 0.1, 0.3, 1 and 2, or 1, 2 and 3 with
         fewer than 5 samples a feature.
     encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
         "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by

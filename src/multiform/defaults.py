@@ -14,7 +14,7 @@ MOST_NOISE = 1e6  # beyond, single precision has no room for its square, and not
 NOISE_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to choose from
 WIDE_UP_TO = 5  # samples a column: with fewer of them only more noise keeps the columns in check
 WIDE_NOISE = 2.0
-WIDE_NOISE_LEVELS = (0.3, 1.0, 3.0)
+WIDE_NOISE_LEVELS = (1.0, 2.0, 3.0)
 # Sparse rows: a linear row a class and a few more, and the noise of a column against the few entries that there are.
 SPARSE_COMPONENTS = 4
 SPARSE_PASSES = 8
@@ -87,7 +87,7 @@ def noise_levels(
     >>> noise_levels(0.5, 100, 4), noise_levels("auto", 100, 4), noise_levels("auto", 60_000, 784)
     ((0.5,), (0.1, 0.3, 1.0, 2.0), (0.35,))
     >>> noise_levels("auto", 1_000, 500), noise_levels("auto", 10_000, 5_000)
-    ((0.3, 1.0, 3.0), (2.0,))
+    ((1.0, 2.0, 3.0), (2.0,))
     >>> noise_levels("auto", 10_000, 5_000, entries=200_000)
     (5.0, 10.0, 20.0)
     """
@@ -120,8 +120,9 @@ def solver_for(
         # A pass that is one step visits everything: nothing is gained by leaving samples out.
         revisit = 1.0 if n_samples <= batch else 0.2 if n_samples < 10_000 else 0.1
         return AdamSolver(n_passes, batch, float(learning_rate), revisit=revisit)
-    # The departures from the paper's algorithm buy speed on large problems; small ones do without.
-    if name == "cpm-literal" or n_samples <= CPM_LITERAL_UP_TO:
+    # The departures from the paper's algorithm buy speed on large problems, and on sparse ones, where the literal one
+    # would look at every sample for every coordinate; small ones do without.
+    if name == "cpm-literal" or (n_samples <= CPM_LITERAL_UP_TO and not sparse):
         return CpmSolver(n_passes).literal()
     # With few rows between two exchanges, moving all classes at once oscillates.
     return replace(CpmSolver(n_passes), synchronous=n_components >= 8)

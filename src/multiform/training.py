@@ -16,11 +16,12 @@ from multiform._typing import Array, Floats, Ints
 from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState, engine_for, solve
 from multiform.inputs import choose_scaling
 from multiform.separators import Scaling, Separators, as_stored, noise_energy
-from multiform.solvers import AdamSolver, ModelBatch, Moments, Solver, TrainingProblem
+from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
 
 __all__ = ["Member", "Trained", "Trainer"]
 
 ENOUGH_FOR_A_LEVEL = 1000  # samples
+MOST_CELLS_OF_CPM = 500_000_000  # of sparse data, to the letter
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +133,8 @@ class Trainer:
         problem = TrainingProblem(self.rows, self.target, self.n_classes)
         work = float(len(batch)) * self.rows.stored.shape[0] * self.rows.n_features * self.n_classes
         engine = self._engine_for(work * n_components * solver.n_passes)
+        if isinstance(solver, CpmSolver) and not solver.frozen_own and self.rows.sparse:
+            _refuse_dense_layout(*self.rows.stored.shape)
         if isinstance(solver, AdamSolver):
             # A GPU has the rows dense, and trains them so.
             by_row = self.rows.sparse and isinstance(engine, CpuEngine | ReferenceEngine)
@@ -201,6 +204,15 @@ class Trained:
         trainer, described = self._trainer, self._members[member]
         energy = noise_energy(coefficients, described.noise)
         return Separators(coefficients, trainer.scaling, trainer.n_classes, columns=described.columns, noise=energy)
+
+
+def _refuse_dense_layout(n: int, p: int) -> None:
+    """The literal CPM has its samples by columns, zeros and all: a coordinate changes the noise energy of every one."""
+    if n * p > MOST_CELLS_OF_CPM:
+        raise ValueError(
+            f"solver='cpm-literal' lays sparse data out dense, and takes up to {MOST_CELLS_OF_CPM:,} cells; got "
+            f"{n:,} x {p:,} = {n * p:,}. Use solver='cpm' or 'adam', which cost what is stored, or fewer columns."
+        )
 
 
 def _one_array(weights: list[Array | None], n: int) -> Floats | None:

@@ -24,8 +24,6 @@ def words():
 @pytest.mark.parametrize("solver", ["adam", "cpm"])
 def test_words_are_learnt_as_a_linear_model_learns_them(words, solver):
     X, y, X_new, y_new = words
-    if solver == "cpm":
-        X, X_new = X[:, :400], X_new[:, :400]
     linear = LogisticRegression(max_iter=500).fit(X, y).score(X_new, y_new)
     model = QMSClassifier(solver=solver, random_state=0).fit(X, y)
     assert model.score(X_new, y_new) > linear - 0.03
@@ -90,6 +88,12 @@ def test_partial_fit_takes_either_storage(words):
         part = X[start : start + 350]
         model.partial_fit(part if start != 700 else part.toarray(), y[start : start + 350], classes=np.arange(8))
     assert model.score(X_new, y_new) > 0.4
+
+
+def test_the_literal_cpm_refuses_what_it_would_have_to_lay_out_dense():
+    X = scipy.sparse.random_array((1_000, 600_000), density=1e-5, format="csr", dtype=np.float32, rng=0)
+    with pytest.raises(ValueError, match=r"takes up to 500,000,000 cells; got 1,000 x 600,000 .* solver='cpm' or"):
+        QMSClassifier(1, solver="cpm-literal", noise=1.0, random_state=0).fit(X, np.arange(1_000) % 2)
 
 
 CHILD = """

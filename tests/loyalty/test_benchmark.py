@@ -56,6 +56,7 @@ def test_tables_by_hand():
     ]
 
 
+@pytest.mark.filterwarnings("ignore::multiform.fitting.OverfittedWarning")  # its pixels say nothing
 def test_a_run_from_data_to_files(tmp_path, capsys, monkeypatch):
     write_folder(tmp_path / "data", n_train=60, n_test=40)
     small = {"n_components": 1, "max_iter": 2}

@@ -61,6 +61,9 @@ CpmMember::CpmMember(const Problem& problem, const Member& member, const CpmSett
       member_(member),
       settings_(settings),
       steps_(steps),
+      entries_(problem_.rows, member.columns, member.n_features),
+      // Exact noise changes the f of every sample with every coordinate, whether the sample has an entry or not.
+      sparse_(entries_.few() && settings.frozen_own),
       random_(member.seed),
       pool_(std::make_shared<SweepPool>()) {
     for (int64_t i = 0; i < problem.rows.n_rows; ++i)
@@ -162,7 +165,7 @@ std::shared_ptr<const CpmSweep> CpmMember::choose(Team& team) {
         set.own_residuals.clear();
         set.other_residuals.clear();
     }
-    make_room(sweep->tile_x, team.size() * kTileRows * stride);
+    make_room(sweep->tile_x, sparse_ ? 0 : team.size() * kTileRows * stride);
     make_room(sweep->tile_z, kMostTiles * kTileRows * z_stride);
     make_room(sweep->tile_f, kMostTiles * kTileRows * m);
     const int64_t most = settings_.max_entries > 0
@@ -180,13 +183,26 @@ std::shared_ptr<const CpmSweep> CpmMember::choose(Team& team) {
             const int64_t first = begin + tile * kTileRows, last = std::min(end, first + kTileRows);
             float* x = sweep->tile_x.data() + thread * kTileRows * stride;
             float* z = sweep->tile_z.data() + tile * kTileRows * z_stride;
-            problem_.kernels->gather(problem_.rows, {order.data() + first, last - first, member_.columns,
-                                                     member_.n_features, 0, width, x, stride});
-            if (settings_.frozen_own)
-                problem_.kernels->residuals(
-                    {problem_.sgemm, x, stride, last - first, width, sweep->by_feature.data(), z_stride, z});
-            else
-                exact_residuals(x, stride, last - first, member_.weights, outputs, width, z, z_stride);
+            if (sparse_) {
+                std::vector<int32_t> features;
+                std::vector<float> values;
+                for (int64_t i = first; i < last; ++i, z += z_stride) {
+                    features.assign(1, static_cast<int32_t>(member_.n_features));
+                    values.assign(1, -1.0f);
+                    entries_.read(order[i], features, values);
+                    problem_.kernels->sum_rows({features.data(), values.data(), static_cast<int64_t>(values.size()),
+                                                sweep->by_feature.data(), z_stride, z});
+                }
+                z = sweep->tile_z.data() + tile * kTileRows * z_stride;
+            } else {
+                problem_.kernels->gather(problem_.rows, {order.data() + first, last - first, member_.columns,
+                                                         member_.n_features, 0, width, x, stride});
+                if (settings_.frozen_own)
+                    problem_.kernels->residuals(
+                        {problem_.sgemm, x, stride, last - first, width, sweep->by_feature.data(), z_stride, z});
+                else
+                    exact_residuals(x, stride, last - first, member_.weights, outputs, width, z, z_stride);
+            }
             problem_.kernels->member_values(z, z_stride, last - first, m, q,
                                             sweep->tile_f.data() + tile * kTileRows * m);
         });
@@ -249,6 +265,7 @@ void CpmMember::lay_out(const CpmSweep& sweep, ClassSamples& set) const {
     const int64_t p = member_.n_features, stride = padded(p + 1);
     set.own_lanes = padded(static_cast<int64_t>(set.own.size()));
     set.n_lanes = set.own_lanes + padded(static_cast<int64_t>(set.other.size()));
+    if (sparse_) return lay_out_entries(sweep, set);
     const int64_t n_blocks = set.n_lanes / kLanes;
     set.column_stride = (n_blocks | 1) * kLanes;  // odd: the columns of a block fall into different sets of a cache
     const bool raw = problem_.rows.kind == RowKind::uint8;
@@ -303,6 +320,53 @@ void CpmMember::lay_out(const CpmSweep& sweep, ClassSamples& set) const {
                 set.block_list.push_back(static_cast<int32_t>(b));
         set.block_start.push_back(static_cast<int64_t>(set.block_list.size()));
     }
+}
+
+// The same from the entries of sparse rows: of a column, the blocks in which a sample has one.
+void CpmMember::lay_out_entries(const CpmSweep& sweep, ClassSamples& set) const {
+    const int64_t p = member_.n_features, n_blocks = set.n_lanes / kLanes;
+    std::vector<int64_t> start(static_cast<size_t>(set.n_lanes) + 1, 0);
+    std::vector<int32_t> features;
+    std::vector<float> values;
+    for (int64_t at = 0; at < set.n_lanes; ++at) {
+        const auto& list = at < set.own_lanes ? set.own : set.other;
+        const int64_t index = at < set.own_lanes ? at : at - set.own_lanes;
+        if (index < static_cast<int64_t>(list.size())) {
+            entries_.read(sweep.samples[list[index]], features, values);
+            features.push_back(static_cast<int32_t>(p));
+            values.push_back(-1.0f);
+        }
+        start[at + 1] = static_cast<int64_t>(features.size());
+    }
+    // First how many blocks each column has, then which and what is in them.
+    std::vector<int64_t> last(static_cast<size_t>(p) + 1, -1);
+    const auto each = [&](auto&& found) {
+        for (int64_t b = 0; b < n_blocks; ++b)
+            for (int64_t e = start[b * kLanes]; e < start[(b + 1) * kLanes]; ++e) found(b, e);
+    };
+    set.block_start.assign(static_cast<size_t>(p) + 2, 0);
+    each([&](int64_t b, int64_t e) {
+        if (last[features[e]] == b) return;
+        last[features[e]] = b;
+        ++set.block_start[features[e] + 1];
+    });
+    for (int64_t c = 0; c <= p; ++c) set.block_start[c + 1] += set.block_start[c];
+    set.block_list.resize(static_cast<size_t>(set.block_start[p + 1]));
+    make_room(set.columns, set.block_start[p + 1] * kLanes);
+    std::fill_n(set.columns.begin(), set.block_start[p + 1] * kLanes, 0.0f);
+    std::vector<int64_t> next(set.block_start.begin(), set.block_start.end());
+    last.assign(last.size(), -1);
+    int64_t at = 0;
+    each([&](int64_t b, int64_t e) {
+        while (start[at + 1] <= e) ++at;  // whose entry this is
+        const int32_t c = features[e];
+        if (last[c] != b) {
+            last[c] = b;
+            set.block_list[next[c]++] = static_cast<int32_t>(b);
+        }
+        set.columns[(next[c] - 1) * kLanes + at % kLanes] = values[e];
+    });
+    set.column_stride = 0;
 }
 
 // Coordinates A_k[r, :] and b_k[r], one after the other, against the f of the last exchange.
@@ -370,6 +434,7 @@ void CpmMember::move_row(int64_t k, int64_t r, RowScratch& scratch) {
     CpmRow row{};
     row.n_features = p;
     row.bytes = raw;
+    row.packed = sparse_;
     row.columns = raw ? static_cast<const void*>(set.bytes.data()) : static_cast<const void*>(set.columns.data());
     row.column_stride = set.column_stride;
     row.n_lanes = set.n_lanes;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "aligned.hpp"
+#include "entries.hpp"
 #include "problem.hpp"
 #include "random.hpp"
 
@@ -103,6 +104,7 @@ class CpmMember {
     void begin_sweep(Team& team);
     std::shared_ptr<const CpmSweep> choose(Team& team);
     void lay_out(const CpmSweep& sweep, ClassSamples& set) const;
+    void lay_out_entries(const CpmSweep& sweep, ClassSamples& set) const;
     void move_row(int64_t k, int64_t r, RowScratch& scratch);
     void publish(int64_t k);
     float weight(int32_t sample) const;
@@ -111,6 +113,8 @@ class CpmMember {
     Member member_;
     CpmSettings settings_;
     float* steps_;
+    RowEntries entries_;
+    bool sparse_;  // few entries, and only they are looked at
     Random random_;
     std::shared_ptr<SweepPool> pool_;
     std::shared_ptr<FirstSweep> first_;  // null once it is taken, or when nobody else begins alike

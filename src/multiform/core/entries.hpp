@@ -31,6 +31,12 @@ class RowEntries {
         for (size_t at = 0; at < centred_.size(); ++at) place_[centred_[at]] = static_cast<int32_t>(at);
     }
 
+    // Whether they are so few that a row is best read by them: a quarter at most, and half of the columns centred.
+    bool few() const {
+        return rows_.kind == RowKind::csr && 2 * static_cast<int64_t>(centred_.size()) <= n_features_ &&
+               4 * (rows_.indptr[rows_.n_rows] - rows_.indptr[0]) <= rows_.n_rows * rows_.n_columns;
+    }
+
     // Appends the entries of a row; those that are 0 are left out.
     void read(int64_t sample, std::vector<int32_t>& features, std::vector<float>& values) const {
         if (rows_.kind == RowKind::float32) return read_dense<float>(sample, features, values);

@@ -103,6 +103,7 @@ struct SumOfRows {
 struct CpmRow {
     int64_t n_features;
     bool bytes;           // columns are raw uint8 rather than float32
+    bool packed;          // columns hold the listed blocks alone, one after the other; float32 only
     const void* columns;  // column-major; own-class samples first
     int64_t column_stride;
     int64_t n_lanes;             // samples, padded to a multiple of 16

@@ -275,8 +275,8 @@ static void descend(const float* slope, const float* step, int64_t length, float
 // --------------------------------------------------------------------------------------------------- CPM
 
 // How a column of this row is read: x = (stored - center) * unit. The offset b_k[r] is the coordinate of a column
-// that is -1 everywhere; it stands last.
-template <typename Value>
+// that is -1 everywhere; it stands last. Of sparse rows the listed blocks alone are there (`Packed`).
+template <typename Value, bool Packed>
 struct Column {
     const Value* values;
     const int32_t* blocks;  // those with a value that is not 0
@@ -284,7 +284,8 @@ struct Column {
     float center, unit;
 
     Column(const CpmRow& row, int64_t c)
-        : values(static_cast<const Value*>(row.columns) + c * row.column_stride),
+        : values(static_cast<const Value*>(row.columns) +
+                 (Packed ? row.block_start[c] * kLanes : c * row.column_stride)),
           blocks(row.block_list + row.block_start[c]),
           n_blocks(row.block_start[c + 1] - row.block_start[c]),
           stride(row.column_stride),
@@ -296,18 +297,22 @@ struct Column {
         unit = c == row.n_features ? -1.0f : row.inverse_scale[source];
     }
 
+    Lanes block(int64_t b) const { return load(values + (Packed ? b : blocks[b]) * kLanes); }
+
     // Lets the next column come nearer while this one is looked at: all columns together are too many for the cache.
-    void fetch_next(int64_t at) const { __builtin_prefetch(values + stride + at, 0, 2); }
+    void fetch_next(int64_t at) const {
+        if constexpr (!Packed) __builtin_prefetch(values + stride + at, 0, 2);
+    }
 };
 
 // Moving A_k[r, c] by d moves R_r by d x_c and so f_k = rest + R_r^2; nothing else changes.
 //   other classes:            max(w alpha, w f_y / f_k)
 //   own class, exact terms:   w sum_j max(alpha, f_k / f_j)
 //   own class, frozen terms:  w sum_j 1/f_j * (2 d x R + d^2 x^2), and the noise energy by its frozen slope
-template <typename Value>
+template <typename Value, bool Packed>
 struct RowPass {
     CpmRow& row;
-    const Column<Value>& column;
+    const Column<Value, Packed>& column;
     float d;      // in units of the stored values
     float shift;  // change of the noise energy, where it is exact
 
@@ -324,7 +329,7 @@ struct RowPass {
         for (int64_t b = first; b < last; ++b) {
             const int64_t at = column.blocks[b] * kLanes;
             column.fetch_next(at);
-            const Lanes moved = load(residual + at) + step * (load(column.values + at) - center);
+            const Lanes moved = load(residual + at) + step * (column.block(b) - center);
             const Lanes f = load(rest + at) + moved * moved + lift;
             const Lanes after = larger(load(floor + at), load(scaled_target + at) / f);
             sum += after - load(loss + at);
@@ -339,7 +344,7 @@ struct RowPass {
         double sum = 0;
         for (int64_t b = first; b < last; ++b) {
             const int64_t at = column.blocks[b] * kLanes;
-            const Lanes moved = load(row.residual + at) + step * (load(column.values + at) - center);
+            const Lanes moved = load(row.residual + at) + step * (column.block(b) - center);
             const Lanes f = load(row.rest + at) + moved * moved + lift;
             Lanes after = {};
             if (column.blocks[b] < row.own_blocks)
@@ -362,19 +367,19 @@ struct RowPass {
         const Lanes center = splat(column.center), step = splat(d);
         for (int64_t b = first; b < last; ++b) {
             const int64_t at = column.blocks[b] * kLanes;
-            store(residual + at, load(residual + at) + step * (load(column.values + at) - center));
+            store(residual + at, load(residual + at) + step * (column.block(b) - center));
             if (keep_loss) store(row.loss + at, load(row.trial + at));
             if (shift != 0.0f) store(row.rest + at, load(row.rest + at) + shift);
         }
     }
 };
 
-template <typename Value>
+template <typename Value, bool Packed>
 static void move_row(CpmRow& row) {
     const bool frozen = row.own_slope != nullptr;
     row.tried = row.accepted = row.looked = 0;
     for (int64_t c = 0; c <= row.n_features; ++c) {
-        const Column<Value> column(row, c);
+        const Column<Value, Packed> column(row, c);
         int64_t n_own = 0;  // own-class blocks stand first
         while (n_own < column.n_blocks && column.blocks[n_own] < row.own_blocks) ++n_own;
         double linear = 0, square = 0;  // own class, frozen: change = 2 d linear + d^2 square
@@ -386,7 +391,7 @@ static void move_row(CpmRow& row) {
             for (int64_t b = 0; b < n_own; ++b) {
                 const int64_t at = column.blocks[b] * kLanes;
                 column.fetch_next(at);
-                const Lanes x = load(column.values + at) - center;
+                const Lanes x = column.block(b) - center;
                 const Lanes weighted = load(own_slope + at) * x;
                 linear_lanes += weighted * load(residual + at);
                 square_lanes += weighted * x;
@@ -398,7 +403,7 @@ static void move_row(CpmRow& row) {
         for (int attempt = 0; attempt < 2; ++attempt) {
             const float d = attempt == 0 ? step : -step;
             const float energy = c == row.n_features ? 0.0f : row.noise * (2.0f * d * row.weights[c] + d * d);
-            const RowPass<Value> pass{row, column, d * column.unit, frozen ? 0.0f : energy};
+            const RowPass<Value, Packed> pass{row, column, d * column.unit, frozen ? 0.0f : energy};
             const double own_d = static_cast<double>(pass.d);
             const double change = frozen ? pass.other_change(n_own, column.n_blocks) +
                                                own_d * (2.0 * linear + own_d * square) +
@@ -423,7 +428,12 @@ static void move_row(CpmRow& row) {
     }
 }
 
-static void cpm_row(CpmRow& row) { row.bytes ? move_row<uint8_t>(row) : move_row<float>(row); }
+static void cpm_row(CpmRow& row) {
+    const auto move = row.bytes    ? move_row<uint8_t, false>
+                      : row.packed ? move_row<float, true>
+                                   : move_row<float, false>;
+    move(row);
+}
 
 }  // namespace multiform::MULTIFORM_ISA
 

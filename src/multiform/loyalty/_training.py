@@ -22,7 +22,7 @@ from sklearn.utils.validation import has_fit_parameter
 from multiform._typing import Array, Floats
 from multiform.classifier import QMSClassifier, fitted_classifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.defaults import components_for, noise_levels, solver_for
+from multiform.defaults import components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import best_calibrated, drawn_seed, masked_weights
 from multiform.folds import Split
 from multiform.inputs import class_weights_of, of_mean_one
@@ -73,6 +73,8 @@ def quadratic_committees(
     altered_solver = _altered(solver, altered_iter, many)
     masks = masked_weights([None, *(np.isin(np.arange(n), rows) for rows, _ in splits)], weight)
     levels = noise_levels(estimator.noise, *X.shape, entries=entries)
+    if len(levels) > 1 and not splits:  # nothing is held out to choose by
+        levels = (usual_noise(*X.shape, entries=entries),)
 
     def classifier(trained: Trained, member: int, noise: float) -> QMSClassifier:
         """A member of the batch as a fitted classifier of its own."""

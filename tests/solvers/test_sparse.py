@@ -1,4 +1,4 @@
-"""Adam by rows, which sparse data are trained with: against its twin, which is dense, on every kernel and storage."""
+"""Sparse rows in Adam by rows and in CPM, against their twins, which are dense, on every kernel and storage."""
 
 from dataclasses import replace
 
@@ -75,6 +75,22 @@ def test_few_entries_and_a_centred_column(noise):
     ours, twin = (solve(problem, batch, solver, engine) for engine in (cpu(n_threads=2), ReferenceEngine()))
     np.testing.assert_allclose(ours.coefficients[0], twin.coefficients[0], rtol=5e-3, atol=5e-4)
     np.testing.assert_allclose(ours.losses[0], twin.losses[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3, 3.0])
+@pytest.mark.parametrize("solver", ["cpm, frozen_own", "cpm, all departures"])
+def test_cpm_looks_at_entries_alone(solver, noise):
+    """The same moves as the twin, and in each of them at few samples of many."""
+    problem = sparse_problem()
+    ones = np.ones((1, 3), np.float32)
+    batch = ModelBatch(2, 0.5, ones, np.array([noise], np.float32), np.zeros(1, np.uint64))
+    twin = solve(problem, batch, CPU_SOLVERS[solver], ReferenceEngine())
+    first, *others = (solve(problem, batch, CPU_SOLVERS[solver], engine) for engine in COMPILED)
+    assert first.counts["accepted"] == twin.counts["accepted"]
+    assert first.counts["looked"] < 0.4 * twin.counts["looked"]
+    np.testing.assert_allclose(first.coefficients[0], twin.coefficients[0], rtol=2e-3, atol=2e-4)
+    for other in others:
+        np.testing.assert_array_equal(other.coefficients[0], first.coefficients[0])
 
 
 def test_a_column_nobody_has_only_shrinks():

@@ -13,7 +13,7 @@ def test_a_shape_is_what_its_name_says(shape):
     assert X.shape == (shape.n, shape.p)
     assert X_fresh.shape[1] == shape.p
     assert len(y) == shape.n
-    assert len(X_fresh) == len(y_fresh)
+    assert X_fresh.shape[0] == len(y_fresh)
     assert set(np.unique(y_fresh)) <= set(np.unique(y))
     assert np.bincount(y).min() * len(np.unique(y)) > 0.2 * len(y)  # no class is rare
 

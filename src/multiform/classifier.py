@@ -17,8 +17,8 @@ from multiform.fitting import (
     Monitor,
     Validation,
     all_but,
-    best_calibrated,
     drawn_seed,
+    honestly_calibrated,
     masked_weights,
     training_masks,
     unseen_scores,
@@ -27,7 +27,7 @@ from multiform.fitting import (
 )
 from multiform.folds import group_codes, unit_samples
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
-from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores
+from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores, mean_temperature
 from multiform.separators import Scaling, Separators, entries_of, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
@@ -307,17 +307,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 temperature = 1.0
             elif validation is not None:
                 scores = log_scores(separators.values(validation.X, trainer.engine))
-                temperature = fit_temperature(scores, validation.target)
+                temperature = mean_temperature(scores, validation.target)
             else:
                 unseen = [
                     unseen_scores(trainer, [model(trained, which, level) for which in range(len(masks))], masks)
                     for level in range(len(levels))
                 ]
-                samples = unseen[0][1]
+                _, samples, parts = unseen[0]
                 temperature = 1.0  # of a class that could not spare a sample
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
-                    level, temperature = best_calibrated([scores for scores, _ in unseen], *of_unseen)
+                    level, temperature = honestly_calibrated([one[0] for one in unseen], *of_unseen, parts)
                 separators = model(trained, 0, level)
                 if len(samples):
                     warn_if_overfitted(trainer, separators, unseen[level][0], *of_unseen)

@@ -18,7 +18,7 @@ from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
-from multiform.prediction import fit_temperature, log_scores, probabilities
+from multiform.prediction import fit_temperature, log_scores, mean_temperature, probabilities
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -247,7 +247,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
         self.oof_accuracy_ = float(np.average(judged.argmax(axis=1) == target, weights=weight))
-        self.temperature_ = fit_temperature(judged, target, weight)
+        self.temperature_ = mean_temperature(judged, target, weight)
         # The score of a class is the sum over all kept models of factor * -log f.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
         factors = shares / (temperatures * n_folds)

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from multiform._typing import Array, Bools, Floats, Indices
 from multiform.folds import drawn_folds, held_out_part
-from multiform.prediction import fit_temperature, log_scores
+from multiform.prediction import fit_temperature, log_scores, mean_temperature
 from multiform.separators import Separators
 from multiform.training import Trained, Trainer
 
@@ -91,14 +91,14 @@ def masked_weights(masks: Sequence[Bools | None], weight: Array | None) -> list[
 
 def unseen_scores(
     trainer: Trainer, models: Sequence[Separators], masks: Sequence[Bools | None]
-) -> tuple[Array, Indices]:
-    """-log f of the samples that each model did not see, and which samples they are."""
+) -> tuple[Array, Indices, Indices]:
+    """-log f of the samples that each model did not see, which samples they are, and which model it was."""
     scores, samples = [np.empty((0, trainer.n_classes))], [np.empty(0, dtype=np.intp)]
     for model, mask in zip(models, masks, strict=True):
         if mask is not None and not mask.all():
             samples.append(np.flatnonzero(~mask))
             scores.append(log_scores(model.values(trainer.rows.part(samples[-1]), trainer.engine)))
-    return np.concatenate(scores), np.concatenate(samples)
+    return np.concatenate(scores), np.concatenate(samples), np.repeat(np.arange(len(samples)), [*map(len, samples)])
 
 
 def best_calibrated(scores: Sequence[Array], target: Array, weight: Array | None) -> tuple[int, float]:
@@ -110,6 +110,24 @@ def best_calibrated(scores: Sequence[Array], target: Array, weight: Array | None
     ]
     best = int(np.argmin(losses))
     return best, temperatures[best]
+
+
+def honestly_calibrated(
+    scores: Sequence[Array], target: Array, weight: Array | None, parts: Indices
+) -> tuple[int, float]:
+    """The best of several models on unseen samples, and a temperature that does not believe in the choice.
+
+    What the temperature is fitted on is judged part by part, each by the model that the other parts choose.
+    """
+    best, temperature = best_calibrated(scores, target, weight)
+    judged = scores[best] / temperature
+    if len(scores) > 1 and np.ptp(parts):
+        for part in np.unique(parts):
+            held, others = parts == part, parts != part
+            of_others = target[others], None if weight is None else weight[others]
+            chosen, at = best_calibrated([one[others] for one in scores], *of_others)
+            judged[held] = scores[chosen][held] / at
+    return best, temperature * mean_temperature(judged, target, weight)
 
 
 class OverfittedWarning(UserWarning):

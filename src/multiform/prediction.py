@@ -21,6 +21,7 @@ from multiform.runtime import on_gpu
 from multiform.separators import Scaling, Separators
 
 MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
+MOST_FACTOR = 2.0  # between the temperature with the least log loss and the one that is right in the mean
 
 
 def separators_of(model: MemberFunctionMixin, like: MemberFunctionMixin | None = None) -> Separators:
@@ -135,3 +136,27 @@ def fit_temperature(scores: Array, target: Array, weight: Array | None = None) -
     if slope(MOST) <= 0:
         return float(np.exp(-MOST))
     return float(np.exp(-brentq(slope, -MOST, MOST, xtol=1e-10)))
+
+
+def mean_temperature(scores: Array, target: Array, weight: Array | None = None) -> float:
+    """The temperature at which the mean chance of the answers is the share of right ones on (scores, target).
+
+    The one with the least log loss trusts a little too much or too little in the mean; it is the first guess, which
+    this one does not leave by more than a factor. Right and wrong answers are softened as Platt (1999) did.
+    """
+    weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
+    scores = scores.astype(np.float64)
+    guess = np.log(fit_temperature(scores, target, weight))
+    right = scores.argmax(axis=1) == target
+    n_right, n_wrong = weight[right].sum(), weight[~right].sum()
+    share = n_right * (n_right + 1) / (n_right + 2) + n_wrong / (n_wrong + 2)
+
+    def too_high(log_temperature: float) -> float:
+        return float(weight @ softmax(np.exp(-log_temperature) * scores, axis=1).max(axis=1) - share)
+
+    least, most = guess - np.log(MOST_FACTOR), guess + np.log(MOST_FACTOR)
+    if too_high(least) <= 0:
+        return float(np.exp(least))
+    if too_high(most) >= 0:
+        return float(np.exp(most))
+    return float(np.exp(brentq(too_high, least, most, xtol=1e-10)))

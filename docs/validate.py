@@ -33,8 +33,8 @@ class Tunable(QMSClassifier):
 
     solver_settings: dict[str, Any]
 
-    def _solver(self, n: int, n_components: int) -> Solver:
-        chosen: Any = super()._solver(n, n_components)
+    def _solver(self, n: int, n_components: int, sparse: bool = False) -> Solver:
+        chosen: Any = super()._solver(n, n_components, sparse)
         changed: Solver = replace(chosen, **self.solver_settings)
         return changed
 

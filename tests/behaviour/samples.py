@@ -38,8 +38,8 @@ def counts(n: int = 150) -> tuple[scipy.sparse.csr_matrix, np.ndarray, scipy.spa
 
 
 def weights(n: int) -> np.ndarray:
-    """Sample weights, a few of them 0."""
-    return np.random.default_rng(3).choice([0.0, 0.5, 1.0, 3.0], n, p=[0.1, 0.3, 0.4, 0.2])
+    """Sample weights that count nothing (no whole multiples of the least), a few of them 0."""
+    return np.random.default_rng(3).choice([0.0, 0.5, 1.1, 2.9], n, p=[0.1, 0.3, 0.4, 0.2])
 
 
 def words(y: np.ndarray) -> np.ndarray:

@@ -24,12 +24,19 @@ def plain_batch(problem, seed=0, q=8):
     return ModelBatch(q, 0.5, ones, np.zeros(1, np.float32), np.array([seed], np.uint64))
 
 
+def far_batch(problem, seed=0, q=8):
+    """Started at random: from the discriminant start there is so little left to win that all ends are alike."""
+    m, p = problem.n_classes, problem.n_features
+    start = np.random.default_rng(seed).normal(size=(m, q, p + 1)).astype(np.float32) / np.float32(np.sqrt(p))
+    return replace(plain_batch(problem, seed, q), start=[start])
+
+
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))])
 def test_fast_cpm_ends_below_the_literal_one_at_equal_work(seed):
     """Many samples that overlap: the capped, active, row-synchronous sweeps are worth more than what they leave out."""
     X, y = make_classification(20_000, 20, n_informative=10, n_classes=5, flip_y=0.1, random_state=seed)
     problem = standardised(X, y)
-    batch = plain_batch(problem, seed)
+    batch = far_batch(problem, seed)
     for n_sweeps in (1, 4):
         literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), cpu())
         fast = loss_at_equal_work(problem, batch, CpmSolver(1), literal.counts["looked"])
@@ -39,8 +46,7 @@ def test_fast_cpm_ends_below_the_literal_one_at_equal_work(seed):
 def test_fast_cpm_starts_faster_on_small_data():
     """At the work of one literal sweep, less than two thirds of its excess over the floor (m - 1) alpha is left."""
     problem = standardised(*load_breast_cancer(return_X_y=True))
-    random = np.random.default_rng(0).normal(size=(1, 2, 8, 31)).astype(np.float32) / np.float32(np.sqrt(30))
-    batch, n = replace(plain_batch(problem), start=list(random)), len(problem.target)  # far from where it ends
+    batch, n = far_batch(problem), len(problem.target)
     solver = CpmSolver(1, step=0.3, largest=2.0, slack=0.8, max_entries=n // 4, ramp=1)
     literal = solve(problem, batch, solver.literal(), cpu())
     fast = loss_at_equal_work(problem, batch, solver, literal.counts["looked"])
@@ -53,7 +59,7 @@ def test_fast_cpm_starts_faster_on_small_data():
 def test_row_synchronous_cpm_over_active_samples_ends_below_the_literal_one(load, n_sweeps):
     """At equal work, on real sets. `python -m benchmarks cpm` has many more."""
     problem = standardised(*load(return_X_y=True))
-    batch = plain_batch(problem)
+    batch = far_batch(problem)
     literal = solve(problem, batch, CpmSolver(n_sweeps).literal(), cpu())
     synchronous = replace(CpmSolver(1).literal(), synchronous=True, slack=0.8)
     after = loss_at_equal_work(problem, batch, synchronous, literal.counts["looked"])

@@ -59,7 +59,7 @@ class Chances:
         self.mean = np.average(inputs, axis=0, weights=weights)
         deviation = np.sqrt(np.average((inputs - self.mean) ** 2, axis=0, weights=weights))
         self.scale = np.where(deviation > 0, deviation, 1.0)
-        logistic = LogisticRegression(C=0.1, solver="newton-cholesky", max_iter=1000, tol=1e-9)
+        logistic = LogisticRegression(C=0.1, solver="newton-cholesky", max_iter=1000, tol=1e-13)
         logistic.fit((inputs - self.mean) / self.scale, outcome, sample_weight=weights)
         self.coefficients, self.intercept = logistic.coef_[0], logistic.intercept_
         # An answer's chance has a least value, so the mean is brought back to the share of right answers.

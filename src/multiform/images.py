@@ -243,4 +243,4 @@ class ImagePatches(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         require(abs(float(self.threshold)) <= LARGEST, "threshold is out of range")
         require_positive(state["contrast_"], "contrast_")
         require(1 / LARGEST <= state["contrast_"] <= LARGEST, "contrast_ is out of range")
-        self.__dict__.update(state)
+        self.__dict__.update(state | {"image_shape_": shape})  # 28.0 is equal to 28, and no length

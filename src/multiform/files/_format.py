@@ -297,7 +297,7 @@ class TreeReader:
                 raise damaged(self._name, "an array of values holds something else")
             return _objects(entries, shape)
         if not all(isinstance(entry, str) for entry in entries) or not re.fullmatch(r"U[0-9]{1,18}", dtype):
-            raise damaged(self._name, f"an array of {dtype[:20]} holds something else")
+            raise damaged(self._name, f"an array of {dtype[:20]!r} holds something else")
         # All texts take the room of the widest: as wide as the file says where that is little, else as wide as needed;
         # where even that is much more than the texts themselves, they are objects.
         longest, least, times = max(map(len, entries), default=0), *MOST_PADDING

@@ -212,7 +212,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
         "cv": ["cv_object"],
         "calibration_fraction": [Interval(Real, 0, 1, closed="neither")],
         "score_method": [StrOptions({"auto", "loyalty_score", "predict_proba", "decision_function"}), callable],
-        "defer_label": "no_validation",
+        "defer_label": [str, Real, "boolean", None],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }

@@ -33,7 +33,7 @@ def zipf_words(n: int, p: int, m: int, random: np.random.Generator, subject: flo
 
 def uniform_entries(n: int, p: int, m: int, random: np.random.Generator) -> Words:
     """Entries at .11 % of the places, uniform in place and value; y = argmax_k (x W)_k: mostly noise, as 1 / p is."""
-    X = scipy.sparse.random_array((n, p), density=0.0011, format="csr", dtype=np.float32, rng=random)
+    X = scipy.sparse.random(n, p, density=0.0011, format="csr", dtype=np.float32, random_state=random)
     return X, (X @ random.standard_normal((p, m), dtype=np.float32)).argmax(axis=1)
 
 

@@ -180,12 +180,15 @@ def check_parity(
     solver: str = "cpm, literal",
     *,
     some_columns: bool = False,
-    given_start: bool = False,
+    given_start: bool = True,
     n_samples: int = 60,
     n_features: int = 5,
     judge: Engine | None = None,
 ) -> None:
-    """The same moves and the same model as the NumPy twin (or another judge), up to single precision."""
+    """The same moves and the same model as the NumPy twin (or another judge), up to single precision.
+
+    From a random start, unless a drawn one is asked for: near the end, where those are, moves hang on rounding.
+    """
     problem = sample_problem(storage, n_samples=n_samples, n_features=n_features)
     batch = sample_batch(problem, some_columns=some_columns, given_start=given_start)
     ours = solve(problem, batch, CPU_SOLVERS[solver], engine)

@@ -30,7 +30,7 @@ COMPILED = [cpu(kernel, n_threads) for kernel in available_kernels() for n_threa
 def sparse_problem(n=120, p=300, m=3, seed=0):
     """Two values in a hundred, and one column that is stored everywhere and centred."""
     random = np.random.default_rng(seed)
-    X = scipy.sparse.random_array((n, p), density=0.02, format="lil", rng=random)
+    X = scipy.sparse.random(n, p, density=0.02, format="lil", random_state=random)
     X[:, [7]] = 1000 + random.normal(size=(n, 1))
     X = X.tocsr().astype(np.float32)
     center = np.zeros(p)

@@ -70,7 +70,7 @@ def test_further_rows_are_small_and_each_class_has_its_own():
 def test_sparse_rows_start_where_dense_ones_do():
     """Scaled and centred in the same way, without ever being made dense."""
     random = np.random.default_rng(0)
-    X = scipy.sparse.random_array((200, 60), density=0.1, rng=random, format="csr", dtype=np.float32)
+    X = scipy.sparse.random(200, 60, density=0.1, random_state=random, format="csr", dtype=np.float32)
     y = random.integers(0, 4, 200).astype(np.int32)
     scaling = Scaling(random.normal(size=60), random.uniform(0.5, 2, size=60))
     starts = [

@@ -14,8 +14,8 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-for threads in ("OMP_NUM_THREADS", "POLARS_MAX_THREADS"):
-    os.environ.setdefault(threads, "1")  # cases run side by side; a file may ask for more threads
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # cases run side by side; a file may ask for more threads
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 from tests.fuzz import Case, runner
 from tests.fuzz.subjects import SUBJECTS, opened, subject_of

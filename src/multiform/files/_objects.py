@@ -115,7 +115,7 @@ def made(kind: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
     value = cls(**params)
     if state:
         value._validate_params()
-        _check_logistic(state) if kind == "LogisticRegression" else _check_scaler(state)
+        _check_logistic(state) if kind == "LogisticRegression" else _check_scaler(value, state)
     vars(value).update(state)
     return value
 
@@ -158,9 +158,11 @@ def _check_logistic(state: dict[str, Any]) -> None:
     _require_moderate(require_array(state["intercept_"], (n_rows,), "f", "intercept_"), "intercept_")
 
 
-def _check_scaler(state: dict[str, Any]) -> None:
+def _check_scaler(scaler: Any, state: dict[str, Any]) -> None:
     require_names(state, "StandardScaler", FITTED["StandardScaler"][:3], FITTED["StandardScaler"][3:])
     p = require_features(state)
+    for used, name in ((scaler.with_mean, "mean_"), (scaler.with_std, "scale_")):
+        require(not used or state[name] is not None, f"StandardScaler uses {name}, which is not there")
     for name in ("mean_", "var_", "scale_"):
         if state[name] is not None:
             _require_moderate(require_array(state[name], (p,), "f", name), name)

@@ -736,6 +736,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     def _set_state(self, state: dict[str, Any]) -> None:
         """A threshold for each class of the estimator, and the certificates behind them."""
         require_names(state, type(self).__name__, FITTED, [*ADDED, *FEATURES])
+        require(hasattr(self.estimator, "fit"), "estimator of TriageClassifier is none")
         state = dict.fromkeys(ADDED) | state
         if "n_features_in_" in state:
             require_features(state)

@@ -1,5 +1,6 @@
 """Programs that run in a process of their own, as they may not survive."""
 
+import json
 import os
 import subprocess
 import sys
@@ -23,3 +24,12 @@ def child(*parts, timeout=300, check=True, **environment):
     )
     assert not check or done.returncode == 0, (done.returncode, done.stdout, done.stderr[-2000:])
     return done
+
+
+def add_counts(done, name, counts, wrong):
+    """What a child has counted, its last line, is added; of one that did not end well it is said what went wrong."""
+    if done.returncode != 0:
+        wrong.append(f"{name}: exit code {done.returncode}, {done.stdout[-200:]}, {done.stderr[-1500:]}")
+        return
+    for what, number in json.loads(done.stdout.splitlines()[-1]).items():
+        counts[what] += number

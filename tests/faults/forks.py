@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 from sklearn.base import clone
 
+from tests.faults.children import add_counts
 from tests.faults.subjects import ESTIMATORS, answers
 
 # Not those that multiply by NumPy outside the core while they fit: OpenBLAS itself can hang in such a fork.
@@ -27,11 +28,7 @@ def check(times=15, names=NAMES):
         except subprocess.TimeoutExpired:
             wrong.append(f"{name}: hangs")
             continue
-        if done.returncode != 0:
-            wrong.append(f"{name}: exit code {done.returncode}, {done.stderr[-1500:]}")
-            continue
-        for what, number in json.loads(done.stdout.splitlines()[-1]).items():
-            counts[what] += number
+        add_counts(done, name, counts, wrong)
     return counts, wrong
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse
 
 from multiform import QMSClassifier
+from tests.faults.children import add_counts
 from tests.faults.starve import FOREVER, counted, run, starved
 from tests.faults.subjects import data
 
@@ -35,11 +36,7 @@ def check(library, every=1, cases=CASES):
     counts, wrong = {"allocations failed": 0, "MemoryError": 0, "the same answer": 0}, []
     for solver, kind in cases:
         done = run(library, __name__, solver, kind, every)
-        if done.returncode != 0:
-            wrong.append(f"{solver}, {kind}: exit code {done.returncode}, {done.stdout[-200:]}, {done.stderr[:1500]}")
-            continue
-        for name, number in json.loads(done.stdout.splitlines()[-1]).items():
-            counts[name] += number
+        add_counts(done, f"{solver}, {kind}", counts, wrong)
     return counts, wrong
 
 

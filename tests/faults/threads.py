@@ -6,6 +6,7 @@ import sys
 import numpy as np
 from sklearn.base import clone
 
+from tests.faults.children import add_counts
 from tests.faults.starve import counted, run, starved
 from tests.faults.subjects import ESTIMATORS, answers
 
@@ -15,11 +16,7 @@ def check(library, firsts=(1, 2, 4, 8), names=tuple(ESTIMATORS)):
     counts, wrong = {"fits": 0, "threads refused": 0, "other models": 0}, []
     for name in names:
         done = run(library, __name__, name, *firsts)
-        if done.returncode != 0:
-            wrong.append(f"{name}: exit code {done.returncode}, {done.stderr[-1500:]}")
-            continue
-        for what, number in json.loads(done.stdout.splitlines()[-1]).items():
-            counts[what] += number
+        add_counts(done, name, counts, wrong)
     return counts, wrong
 
 

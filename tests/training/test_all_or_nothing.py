@@ -24,16 +24,20 @@ def frame(X):
     return polars.DataFrame({f"x{i}": column for i, column in enumerate(X.T)})
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize("fitted", [False, True])
-def test_a_fit_that_fails_changes_nothing(name, fitted, monkeypatch):
+def prepared(name, fitted):
+    """A model, fitted or not, samples of two classes, and how it takes them."""
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 120)
     X = rng.normal(size=(120, 4)) + 2 * y[:, None]
     as_given = frame if name == "table" else np.asarray
     model = ESTIMATORS[name]()
-    if fitted:
-        model.fit(as_given(X), y)
+    return model.fit(as_given(X), y) if fitted else model, X, y, as_given
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("fitted", [False, True])
+def test_a_fit_that_fails_changes_nothing(name, fitted, monkeypatch):
+    model, X, y, as_given = prepared(name, fitted)
     before = dict(vars(model))
 
     def broken(*arguments, **named):
@@ -59,13 +63,7 @@ def refused(X, y):
 @pytest.mark.parametrize("fitted", [False, True])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_fit_that_is_refused_changes_nothing(name, fitted):
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 120)
-    X = rng.normal(size=(120, 4)) + 2 * y[:, None]
-    as_given = frame if name == "table" else np.asarray
-    model = ESTIMATORS[name]()
-    if fitted:
-        model.fit(as_given(X), y)
+    model, X, y, as_given = prepared(name, fitted)
     before = dict(vars(model))
     for (other, target), said in refused(X, y):
         with pytest.raises(ValueError, match=said):

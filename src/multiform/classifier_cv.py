@@ -17,8 +17,18 @@ from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
-from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
-from multiform.prediction import fit_temperature, log_scores, mean_temperature, probabilities
+from multiform.gaps import Gaussian
+from multiform.inputs import (
+    check_input,
+    check_training_data,
+    class_weights_of,
+    filled,
+    has_gaps,
+    of_mean_one,
+    used_samples,
+    without_gaps,
+)
+from multiform.prediction import expected_values, fit_temperature, log_scores, mean_temperature, probabilities
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -68,7 +78,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
         "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
         scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
-        "plain" for sparse data and for more than 500 columns.
+        "plain" for sparse data and for more than 500 columns, 40 where values are missing. Where some are, every
+        encoding is tried without and with columns that tell where ("plain + gaps").
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
     ensemble_size : int, default=10
@@ -76,7 +87,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     alpha : float in [0, 1), default=0.2
         As in `QMSClassifier`. Chances beyond odds of 1 : alpha^2 look alike to the loss, so a small table, where
         chances matter, has a smaller one than there.
-    n_components, max_iter, batch_size, learning_rate, class_weight, n_jobs, device, random_state
+    n_components, max_iter, batch_size, learning_rate, missing, class_weight, n_jobs, device, random_state
         As in `QMSClassifier`.
 
     Attributes
@@ -120,11 +131,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "missing": [StrOptions({"expectation", "refuse"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
         "device": [StrOptions({"cpu", "cuda", "auto"})],
         "random_state": ["random_state"],
     }
+
+    _gaussian: Gaussian | None = None  # of encoded rows that have gaps
 
     def __init__(
         self,
@@ -138,6 +152,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.07,
+        missing: str = "expectation",
         class_weight: dict[Any, float] | str | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
@@ -152,6 +167,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.missing = missing
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.device = device
@@ -174,7 +190,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             are of new groups. A splitter given as `cv` gets them, too.
         """
         given, used = (X, y, groups), used_samples(sample_weight)
-        X, target, classes, weight = check_training_data(self, X, y, sample_weight)
+        X, target, classes, weight = check_training_data(self, X, y, sample_weight, finite=False)
+        gaps = has_gaps(self, X)
         levels = levels_to_try(*X.shape, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
         noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
@@ -194,7 +211,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds = int(folds.max()) + 1
         if n_folds < 2:
             raise ValueError(f"QMSClassifierCV needs at least 2 samples to split; got n_samples={len(target)}.")
-        encodings = Encodings(self.encodings).fit(X)
+        encodings = Encodings(self.encodings).fit(X, gaps)
+        encoded, gaussian = without_gaps(self, encodings.transform(X, gaps), weight, gaps)
         n, m = len(target), len(classes)
         whole = np.ones(n) if weight is None else weight
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
@@ -214,7 +232,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seeds = iter(random.integers(0, 2**63, size=len(settings) * n_folds, dtype=np.uint64).tolist())
         separators: list[Separators] = []
         unseen = np.empty((len(settings), n, m))
-        with Trainer.of(self, encodings.transform(X), target, classes, weight, scaling="auto") as trainer:
+        with Trainer.of(self, encoded, target, classes, weight, scaling="auto") as trainer:
             for columns in encodings.columns:
                 members = [
                     Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
@@ -224,7 +242,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 separators += [trained.separators(member) for member in range(len(members))]
             for fold in range(n_folds):
                 held = np.flatnonzero(folds == fold)
-                f = Separators.stack(separators[fold::n_folds]).values(trainer.rows.part(held), trainer.engine)
+                f = trainer.values(Separators.stack(separators[fold::n_folds]), held)
                 unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
         temperatures, log_chances, shares = self._choice(unseen, target, whole)
         judged = np.tensordot(shares, log_chances, axes=1)
@@ -254,6 +272,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.encodings_ = encodings
         self.separators_ = Separators.stack([separators[member] for member in kept])
         self.factors_ = np.array([factors[member // n_folds] for member in kept])
+        self._gaussian = gaussian
         return self
 
     def _given_folds(self, splits: list[Split], n: int) -> Indices:
@@ -278,8 +297,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = self.encodings_.transform(check_input(self, X))
-        f = evaluate(self.separators_, X, self.device, self.n_jobs, single=True)
+        X = check_input(self, X, finite=False)
+        gaps = has_gaps(self, X)
+        encoded = self.encodings_.transform(X, gaps)
+        if gaps:
+            encoded = filled(self, encoded, self._gaussian)
+            f = expected_values(self.separators_, encoded, self.device, self.n_jobs, single=True)
+        else:
+            f = evaluate(self.separators_, encoded, self.device, self.n_jobs, single=True)
         scores = log_scores(f).reshape(len(f), len(self.factors_), -1)
         return np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)))
 
@@ -300,6 +325,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "expectation"
         return tags
 
     # -------------------------------------------------------------------------------------------- model files
@@ -309,6 +335,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if "classes_" not in state:
             return {}
         separators = self.separators_
+        if self._gaussian is not None:
+            state["gaps"] = self._gaussian.as_plain()
         return state | {
             "encodings_": self.encodings_._get_state(),
             "separators_": separators.as_plain(),
@@ -318,7 +346,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _set_state(self, state: dict[str, Any]) -> None:
         """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
         name = type(self).__name__
-        require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], ["feature_names_in_"])
+        optional = ["feature_names_in_", "gaps"]
+        require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], optional)
         m, p = require_classes(state["classes_"]), require_features(state)
         require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
@@ -337,8 +366,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
+        gaussian = Gaussian.from_plain(state["gaps"], encodings.width) if "gaps" in state else None
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
+        if gaussian is not None:
+            self._gaussian = gaussian
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:

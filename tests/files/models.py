@@ -36,6 +36,11 @@ def data():
     return X, np.array(["setosa", "versicolor", "virginica"])[y]
 
 
+def with_gaps(X):
+    """Every fifth value is missing."""
+    return np.where(np.arange(X.size).reshape(X.shape) % 5 == 0, np.nan, X)
+
+
 @cache
 def table():
     """A table with a column of every role."""
@@ -78,6 +83,10 @@ def _model(name):
         # Petal width cut at 1: many equal values, and so equal quantiles.
         cut = np.column_stack([X, np.maximum(X[:, 3], 1)])
         return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=StratifiedKFold(3), random_state=0).fit(cut, y)
+    if name == "qms, gaps":
+        return qms.fit(with_gaps(X), y)
+    if name == "cv, gaps":
+        return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0).fit(with_gaps(X), y)
     if name == "loyalty":
         return LoyaltyClassifier(qms, cv=3, random_state=0).fit(X, y)
     if name == "loyalty, ladder":
@@ -114,6 +123,8 @@ NAMES = (
     "qms, partial_fit",
     "qms, whole labels",
     "cv",
+    "qms, gaps",
+    "cv, gaps",
     "loyalty",
     "loyalty, ladder",
     "loyalty, logistic regression",
@@ -130,6 +141,8 @@ def samples(name):
     if name == "table":
         return table().drop("kind").with_columns(site=table()["site"].fill_null("never seen"))
     X = data()[0]
+    if name.endswith("gaps"):
+        return with_gaps(X) + 0.25
     if name == "plan":
         return X[:, [0, 2, 3]] + 0.25
     return (np.column_stack([X, np.maximum(X[:, 3], 1)]) if name == "cv" else X) + 0.25

@@ -19,6 +19,7 @@ OPTIONAL = {
     "unpriced_columns_",
     "parts_",
     "set_threshold_",
+    "gaps",
 }
 
 

@@ -262,6 +262,11 @@ def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
 
 def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
     """The plain columns and what each transformer makes of them, as doubles: shape (n, width)."""
+    if len(encodings.told):
+        raise ValueError(
+            "to_onnx cannot export a QMSClassifierCV that was trained on missing values, whose expectation needs the "
+            "inverse of a matrix for each row; impute them in a pipeline before it, or use multiform.save."
+        )
     plain = graph.cast(X.full_name, np.float64)
     # A float cannot hold 0.1 as a double can, so what is compared with a float is a float.
     precision = np.float64 if is_double(X) else np.float32

@@ -136,8 +136,8 @@ def filled(estimator: Any, X: Any, gaussian: Gaussian | None) -> Filled:
     if gaussian is None:
         raise ValueError(
             f"Input X contains NaN, missing values of which this {type(estimator).__name__} has learnt nothing: its "
-            f"training data had none and more than {MOST_COLUMNS} columns or were sparse, or it was not made by fit, or "
-            "by an older version. Train it on data with missing values, or impute."
+            f"training data had none and more than {MOST_COLUMNS} columns or were sparse, or it was not made by fit "
+            "or by an older version. Train it on data with missing values, or impute."
         )
     return gaussian.filled(X)
 

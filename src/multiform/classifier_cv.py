@@ -6,13 +6,25 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles, Indices
-from multiform.columns import Encodings
+from multiform.columns import (
+    Categories,
+    Encodings,
+    Label,
+    Measure,
+    column_from,
+    frame_numbers,
+    holds_words,
+    learn_frame,
+    places_of,
+    warn_of_unknown,
+)
 from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
@@ -61,6 +73,8 @@ FITTED = (
     "n_features_in_",
 )
 
+SOMETIMES_FITTED = ("feature_names_in_", "frame_columns_", "categories_")
+
 
 class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Quadratic multiform separation for small tabular data: nothing to tune, an ensemble comes out.
@@ -87,6 +101,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     alpha : float in [0, 1), default=0.2
         As in `QMSClassifier`. Chances beyond odds of 1 : alpha^2 look alike to the loss, so a small table, where
         chances matter, has a smaller one than there.
+    categorical_features : "from_dtype", None, or places, names or mask of columns, default="from_dtype"
+        The columns whose values are categories: one-hot where they are few (50 at most), with cross-fitted shares of
+        the classes where they are many (13 and more). "from_dtype": those of a frame that are no numbers. A value that
+        training did not have is a missing one, and an `UnfamiliarWarning` counts them.
     n_components, max_iter, batch_size, learning_rate, missing, class_weight, n_jobs, device, random_state
         As in `QMSClassifier`.
 
@@ -105,6 +123,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Passes that every model made.
     encodings_ : Encodings
         How X becomes the columns that the models read.
+    frame_columns_ : list of Column
+        What the columns of X are, if it was a frame with words.
+    categories_ : Categories
+        How columns that hold categories become numbers, if there are any.
     separators_ : Separators
         The member functions of all models of the ensemble, stacked.
     factors_ : ndarray of shape (n_models,)
@@ -131,6 +153,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "missing": [StrOptions({"expectation", "refuse"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
@@ -139,6 +162,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     }
 
     _gaussian: Gaussian | None = None  # of encoded rows that have gaps
+    frame_columns_: list[Measure | Label] | None = None
+    categories_: Categories | None = None
 
     def __init__(
         self,
@@ -152,6 +177,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.07,
+        categorical_features: Any = "from_dtype",
         missing: str = "expectation",
         class_weight: dict[Any, float] | str | None = None,
         n_jobs: int | None = None,
@@ -167,6 +193,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.categorical_features = categorical_features
         self.missing = missing
         self.class_weight = class_weight
         self.n_jobs = n_jobs
@@ -180,7 +207,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, p)
+        X : array-like, sparse matrix, or frame of pandas or polars, of shape (n, p)
+            The columns of a frame may be numbers, truth values, categories and text of few values; a value may be
+            missing.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
             0 means removed, 2 means repeated. Where all are whole numbers, or whole multiples of the least one, the
@@ -190,9 +219,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             are of new groups. A splitter given as `cv` gets them, too.
         """
         given, used = (X, y, groups), used_samples(sample_weight)
+        words, places, X = self._learn_words(X)
         X, target, classes, weight = check_training_data(self, X, y, sample_weight, finite=False)
         gaps = has_gaps(self, X)
-        levels = levels_to_try(*X.shape, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
+        categories = Categories.learnt(X, places) if places else None
+        width = X.shape[1] if categories is None else categories.width(len(classes))
+        levels = levels_to_try(len(target), width, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
         noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
             raise ValueError(
@@ -211,8 +243,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds = int(folds.max()) + 1
         if n_folds < 2:
             raise ValueError(f"QMSClassifierCV needs at least 2 samples to split; got n_samples={len(target)}.")
+        if categories is not None:
+            categories, X = categories.crossed(X, target, folds, len(classes))
         encodings = Encodings(self.encodings).fit(X, gaps)
-        encoded, gaussian = without_gaps(self, encodings.transform(X, gaps), weight, gaps)
+        encoded, gaussian = without_gaps(self, encodings.transform(X, gaps), weight, gaps, categories is not None)
         n, m = len(target), len(classes)
         whole = np.ones(n) if weight is None else weight
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
@@ -272,8 +306,40 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.encodings_ = encodings
         self.separators_ = Separators.stack([separators[member] for member in kept])
         self.factors_ = np.array([factors[member // n_folds] for member in kept])
-        self._gaussian = gaussian
+        fitted = {"_gaussian": gaussian, "frame_columns_": words, "categories_": categories}
+        for name, part in fitted.items():  # those that this X has
+            self.__dict__.pop(name, None)
+            if part is not None:
+                setattr(self, name, part)
         return self
+
+    def _learn_words(self, X: Any) -> tuple[list[Measure | Label] | None, list[int], Any]:
+        """What the columns of a frame that is not all numbers are, which columns hold codes, and X without words."""
+        owner = type(self).__name__
+        by_type = isinstance(self.categorical_features, str) or self.categorical_features is None
+        places = set() if by_type else set(places_of(self.categorical_features, X, owner))
+        if places and scipy.sparse.issparse(X):
+            raise ValueError(f"categorical_features of {owner} needs dense X; give X.toarray().")
+        if not holds_words(X):
+            return None, sorted(places), X
+        words = learn_frame(X, owner)
+        places |= {place for place, column in enumerate(words) if isinstance(column, Label)}
+        return words, sorted(places), frame_numbers(words, X, owner)[0]
+
+    def _read(self, X: Any) -> tuple[Any, bool]:
+        """Rows as the encodings read them, and whether they have gaps."""
+        unknown: dict[str, int] = {}
+        if self.frame_columns_ is not None:
+            X, unknown = frame_numbers(self.frame_columns_, X, type(self).__name__)
+        X = check_input(self, X, finite=False)
+        gaps = has_gaps(self, X)
+        if self.categories_ is None:
+            return X, gaps
+        if self.frame_columns_ is None:
+            names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+            unknown = {str(names[place]): count for place, count in self.categories_.count_unknown(X).items()}
+        warn_of_unknown(unknown, type(self).__name__, stacklevel=4)
+        return self.categories_.columns(X), gaps or bool(unknown)
 
     def _given_folds(self, splits: list[Split], n: int) -> Indices:
         folds = np.full(n, -1, dtype=np.intp)
@@ -297,8 +363,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = check_input(self, X, finite=False)
-        gaps = has_gaps(self, X)
+        X, gaps = self._read(X)
         encoded = self.encodings_.transform(X, gaps)
         if gaps:
             encoded = filled(self, encoded, self._gaussian)
@@ -326,17 +391,22 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing == "expectation"
+        tags.input_tags.categorical = True
         return tags
 
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*FITTED, "feature_names_in_", "encodings_", "separators_", "factors_"])
+        state = fitted_state(self, [*FITTED, *SOMETIMES_FITTED, "encodings_", "separators_", "factors_"])
         if "classes_" not in state:
             return {}
         separators = self.separators_
         if self._gaussian is not None:
             state["gaps"] = self._gaussian.as_plain()
+        if self.frame_columns_ is not None:
+            state["frame_columns_"] = [column.state() for column in self.frame_columns_]
+        if self.categories_ is not None:
+            state["categories_"] = self.categories_.as_plain()
         return state | {
             "encodings_": self.encodings_._get_state(),
             "separators_": separators.as_plain(),
@@ -346,7 +416,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _set_state(self, state: dict[str, Any]) -> None:
         """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
         name = type(self).__name__
-        optional = ["feature_names_in_", "gaps"]
+        optional = [*SOMETIMES_FITTED, "gaps"]
         require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], optional)
         m, p = require_classes(state["classes_"]), require_features(state)
         require_temperature(state["temperature_"], "temperature_")
@@ -361,16 +431,34 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scaling = Scaling.from_plain(state["scaling"])
         encodings = Encodings("auto")
         encodings._set_state(state["encodings_"])
-        same = p == encodings.n_features and encodings.width == len(scaling.center)
+        categories = Categories.from_plain(state["categories_"], p, m) if "categories_" in state else None
+        width = p if categories is None else categories.width(m)
+        same = width == encodings.n_features and encodings.width == len(scaling.center)
         require(same, "the encodings do not have the columns that the model reads")
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
         gaussian = Gaussian.from_plain(state["gaps"], encodings.width) if "gaps" in state else None
+        words = self._words_from(state["frame_columns_"], p, categories) if "frame_columns_" in state else None
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
-        if gaussian is not None:
-            self._gaussian = gaussian
+        for name, part in (("_gaussian", gaussian), ("frame_columns_", words), ("categories_", categories)):
+            if part is not None:
+                setattr(self, name, part)
+
+    @staticmethod
+    def _words_from(state: Any, p: int, categories: Categories | None) -> list[Any]:
+        """The columns of a frame; words have places among those that hold codes."""
+        require(
+            isinstance(state, list) and len(state) == p and categories is not None, "the columns of a frame are none"
+        )
+        words = [column_from(column) for column in state]
+        require(all(isinstance(column, Measure | Label) for column in words), "a column of a frame is of no known kind")
+        require(len({column.name for column in words}) == p, "two columns of a frame have one name")
+        coded = {one.place for one in categories.coded}  # type: ignore[union-attr]
+        known = all(place in coded for place, column in enumerate(words) if isinstance(column, Label))
+        require(known, "the words of a column are no categories")
+        return words
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:

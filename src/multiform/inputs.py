@@ -117,16 +117,18 @@ def has_gaps(estimator: Any, X: Any) -> bool:
     return found
 
 
-def without_gaps(estimator: Any, X: Any, weight: Array | None, gaps: bool) -> tuple[Any, Gaussian | None]:
+def without_gaps(
+    estimator: Any, X: Any, weight: Array | None, gaps: bool, always: bool = False
+) -> tuple[Any, Gaussian | None]:
     """Training rows with their gaps filled, where they have any, and the Gaussian that new ones are filled by.
 
-    It is learnt from complete rows, too, if they are not wide: a row to be predicted may have gaps.
+    It is learnt from complete rows, too, if they are not wide, or `always`: a row to be predicted may have gaps.
     """
     if gaps:
         gaussian = Gaussian.learnt(X, weight)
         return gaussian.filled(X), gaussian
     refused = getattr(estimator, "missing", "refuse") != "expectation"
-    if refused or scipy.sparse.issparse(X) or X.shape[1] > MOST_COLUMNS:
+    if not always and (refused or scipy.sparse.issparse(X) or X.shape[1] > MOST_COLUMNS):
         return X, None
     return X, Gaussian.learnt(X, weight, complete=True)
 

@@ -31,7 +31,7 @@ from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code,
 from multiform.state import require, require_array, require_names, spend
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
-MOST_ENRICHED_WITH_GAPS = 40  # columns, so that correlations of all can be told: an enriched column is about five
+MOST_WITH_GAPS = 200  # columns of a matrix of which values are missing, so that all correlations can be learnt
 WITH_GAPS = " + gaps"  # in the name of an encoding of which columns tell where a value is missing
 N_KNOTS = 5  # of the hinges
 
@@ -80,8 +80,8 @@ class Encodings:
         gap = np.isnan(X) if gaps else None
         X = X if gap is None else _spread_values(X, gap)
         if isinstance(self._asked, str) and self._asked == "auto":
-            widest = MOST_ENRICHED if gap is None else MOST_ENRICHED_WITH_GAPS
-            asked = ["plain"] if sparse or X.shape[1] > widest else ["plain", "enriched"]
+            wide = sparse or X.shape[1] > MOST_ENRICHED or (gap is not None and _enriched_width(X) > MOST_WITH_GAPS)
+            asked = ["plain"] if wide else ["plain", "enriched"]
         names, transformers = [], []
         for encoding in asked:
             name = encoding if isinstance(encoding, str) else type(encoding).__name__
@@ -108,7 +108,7 @@ class Encodings:
             names.append(name)
         if not names:
             raise ValueError("encodings of QMSClassifierCV is empty; give at least one, as ('plain',).")
-        self._lay_out(names, transformers, X[:1], () if gap is None else np.flatnonzero(gap.any(axis=0)))
+        self._lay_out(names, transformers, X[:1], () if gap is None else _distinct_gaps(gap))
         return self
 
     def _lay_out(self, names: list[str], transformers: list[Any], row: Any, told: Any = ()) -> None:
@@ -189,6 +189,19 @@ def _enrichment(
     one_hot = OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
     splines = SplineTransformer(degree=1, n_knots=n_knots, knots=knots, extrapolation="linear", include_bias=False)
     return ColumnTransformer([("values", one_hot, values), ("hinges", splines, hinges)], sparse_threshold=0)
+
+
+def _enriched_width(X: Array) -> int:
+    """How many columns "enriched" would have, and as many more as X has to tell gaps."""
+    n_values = [len(np.unique(column)) for column in X.T]
+    new = (n if FEWEST_VALUES <= n <= MOST_VALUES else N_KNOTS - 1 if n > MOST_VALUES else 0 for n in n_values)
+    return int(2 * X.shape[1] + sum(new))
+
+
+def _distinct_gaps(gap: Array) -> Array:
+    """Columns that have gaps, one of those that have them in the same rows, as the columns of a category do."""
+    columns = np.flatnonzero(gap.any(axis=0))
+    return np.sort(columns[np.unique(gap[:, columns], axis=1, return_index=True)[1]])
 
 
 def _spread_values(X: Array, gap: Array) -> Array:

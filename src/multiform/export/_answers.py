@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.columns import Encodings
+from multiform.columns import Categories, Coded, Encodings
 from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
 from multiform.separators import LARGEST_RESIDUAL
@@ -198,9 +198,16 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
 
     The ensemble reads scaled columns in single precision, so they are rounded here as there.
     """
+    if model.frame_columns_ is not None:
+        raise ValueError(
+            "to_onnx cannot export a QMSClassifierCV that reads words in a frame; encode them in a pipeline before it, "
+            "e.g. with scikit-learn's OneHotEncoder in a ColumnTransformer, or use multiform.save."
+        )
     separators, factors = model.separators_, model.factors_
     center, scale = separators.scaling.center, separators.scaling.scale
-    centred = graph.node("Sub", _encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
+    centred = graph.node(
+        "Sub", _encoded(graph, model.encodings_, model.categories_, X), graph.constant(center[None, :])
+    )
     scaled = graph.node("Div", centred, graph.constant(scale[None, :]))
     columns = graph.cast(graph.cast(graph.limited(scaled, FARTHEST_SINGLE), np.float32), np.float64)
     read = columns if separators.columns is None else graph.columns(columns, separators.columns)
@@ -260,7 +267,7 @@ def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
 # ----------------------------------------------------------------------------------------------------- encodings
 
 
-def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
+def _encoded(graph: Graph, encodings: Encodings, categories: Categories | None, X: Any) -> str:
     """The plain columns and what each transformer makes of them, as doubles: shape (n, width)."""
     if len(encodings.told):
         raise ValueError(
@@ -270,6 +277,11 @@ def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
     plain = graph.cast(X.full_name, np.float64)
     # A float cannot hold 0.1 as a double can, so what is compared with a float is a float.
     precision = np.float64 if is_double(X) else np.float32
+    if categories is not None:
+        plain = graph.beside(
+            *([graph.columns(plain, categories.others)] if len(categories.others) else []),
+            *(_of_codes(graph, plain, one, precision) for one in categories.coded if one.width),
+        )
     parts = [plain]
     names = [name for name in encodings.names if name != "plain"]
     for name, transformer in zip(names, encodings.transformers, strict=True):
@@ -282,6 +294,15 @@ def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
         else:
             parts.append(graph.cast(graph.converted(transformer, X)[0].full_name, np.float64))
     return graph.beside(*parts)
+
+
+def _of_codes(graph: Graph, X: str, coded: Coded, precision: Any) -> str:
+    """The columns of a category; a code never seen is NaN in all of them, which makes NaN chances."""
+    values = coded.values.astype(precision).astype(np.float64)
+    code = graph.columns(X, np.array([coded.place]))
+    same = graph.cast(graph.node("Equal", code, graph.constant(values[None, :])), np.float64)
+    made = graph.node("MatMul", same, graph.constant(coded.block(coded.values)))
+    return graph.node("Div", made, graph.total(same, axis=1, keepdims=True))
 
 
 def _one_hot(graph: Graph, X: str, columns: Array, encoder: OneHotEncoder, precision: Any) -> str:

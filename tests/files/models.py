@@ -64,6 +64,15 @@ def table():
     )
 
 
+@cache
+def plants():
+    """A frame with gaps, a category of few values and one of many."""
+    import polars as pl
+
+    beds = pl.Series("bed", [f"bed {row * row % 17}" for row in range(len(data()[0]))])
+    return table().select(pl.col("petal").cast(pl.Float64), "sepal", "site").with_columns(beds)
+
+
 def _model(name):
     from multiform.tables import TableClassifier
 
@@ -109,6 +118,12 @@ def _model(name):
         return DiagnosisPlanner(costs, discounts=discounts, cv=3, policy="adaptive", random_state=0).fit(
             X[:, [0, 2, 3]], y
         )
+    if name == "cv, frame":
+        return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0).fit(plants(), y)
+    if name == "table, cv":
+        columns = [*plants().columns, "day", "kind"]
+        ensemble = QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0)
+        return TableClassifier(ensemble).fit(plants().with_columns(table()["day"], table()["kind"])[columns], "kind")
     if name == "table":
         return TableClassifier(LoyaltyClassifier(qms, cv=3, random_state=0)).fit(table(), "kind")
     raise KeyError(name)
@@ -133,6 +148,8 @@ NAMES = (
     "patches",
     "plan",
     "table",
+    "cv, frame",
+    "table, cv",
 )
 
 
@@ -140,6 +157,10 @@ def samples(name):
     """What the model can be asked about, with values that training did not have."""
     if name == "table":
         return table().drop("kind").with_columns(site=table()["site"].fill_null("never seen"))
+    if name == "cv, frame":
+        return plants().with_columns(site=plants()["site"].fill_null("never seen"))
+    if name == "table, cv":
+        return plants().with_columns(table()["day"])
     X = data()[0]
     if name.endswith("gaps"):
         return with_gaps(X) + 0.25
@@ -159,5 +180,7 @@ def answers(fitted, X):
 def same(first, second):
     """Whether two sets of answers are the same, bit by bit."""
     return first.keys() == second.keys() and all(
-        first[key].dtype == second[key].dtype and np.array_equal(first[key], second[key]) for key in first
+        first[key].dtype == second[key].dtype
+        and np.array_equal(first[key], second[key], equal_nan=first[key].dtype.kind == "f")
+        for key in first
     )

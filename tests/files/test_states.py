@@ -20,6 +20,8 @@ OPTIONAL = {
     "parts_",
     "set_threshold_",
     "gaps",
+    "frame_columns_",
+    "categories_",
 }
 
 

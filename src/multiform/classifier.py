@@ -606,7 +606,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         scaling = Scaling.from_plain(state["scaling"], p)
         require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
         with np.errstate(over="ignore", invalid="ignore"):
-            Separators.of_components(components, offsets, scaling).checked()
+            separators = Separators.of_components(components, offsets, scaling).checked()
         require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         for part in ("n_components_", "n_trained"):
@@ -622,7 +622,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 require_array(moment, (m, state["n_trained"], p + 1), "f", "moments")
                 require(moment.dtype == np.float32 and moment.flags.c_contiguous, "moments has the wrong type")
             require_whole(steps, 0, "the number of steps")
-        gaussian = Gaussian.from_plain(state["gaps"], p) if "gaps" in state else None
+        gaussian = Gaussian.from_plain(state["gaps"], separators) if "gaps" in state else None
         self.__dict__.update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state})
         self._scaling, self._n_trained = scaling, state["n_trained"]
         if gaussian is not None:

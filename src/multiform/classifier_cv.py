@@ -438,7 +438,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
-        gaussian = Gaussian.from_plain(state["gaps"], encodings.width) if "gaps" in state else None
+        gaussian = Gaussian.from_plain(state["gaps"], separators) if "gaps" in state else None
         words = self._words_from(state["frame_columns_"], p, categories) if "frame_columns_" in state else None
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors

@@ -240,7 +240,21 @@ def _log_chances(graph: Graph, partner: Partner, rows: str) -> str:
 
 
 def _forest_chances(graph: Graph, forest: Forest, rows: str) -> str:
-    """All trees in one operator, which adds up in single precision, then chances as `Forest.chances` has them."""
+    """The chances as `Forest.chances` has them, but that the trees' operator adds up in single precision."""
+    sums = graph.cast(_tree_sums(graph, forest, rows), np.float64)
+    if forest.link == "mean":
+        return sums
+    scores = graph.node("Add", sums, graph.constant(forest.base.reshape(1, -1)))
+    by_model = graph.node("Reshape", scores, graph.constant([-1, *forest.base.shape]))
+    chances = graph.total(graph.node("Softmax", by_model, axis=2), axis=1)
+    return graph.node("Div", chances, graph.constant(np.float64(len(forest.base))))
+
+
+def _tree_sums(graph: Graph, forest: Forest, rows: str) -> str:
+    """What all trees add, by one operator: shape (n, number of sums)."""
+    if not len(forest.roots):  # no model has seen two classes
+        nothing = graph.cast(graph.constant(np.zeros((1, forest.base.size))), np.float32)
+        return graph.node("MatMul", graph.columns(rows, np.zeros(1)), nothing)
     n_nodes, n_trees = len(forest.feature), len(forest.roots)
     sizes = np.diff(np.append(forest.roots, n_nodes))
     tree = np.repeat(np.arange(n_trees), sizes)
@@ -253,7 +267,7 @@ def _forest_chances(graph: Graph, forest: Forest, rows: str) -> str:
     # A leaf needs a value, be it 0, and most of those of a forest are 0.
     kept = (added != 0) | (np.arange(added.shape[1]) == 0)
     end, place = np.nonzero(kept)
-    sums = graph.node(
+    return graph.node(
         "TreeEnsembleRegressor",
         rows,
         n_targets=forest.base.size,
@@ -270,13 +284,6 @@ def _forest_chances(graph: Graph, forest: Forest, rows: str) -> str:
         target_ids=(forest.places[tree[ends[end]]] + place).tolist(),
         target_weights=added[kept].tolist(),
     )
-    summed = graph.cast(sums, np.float64)
-    if forest.link == "mean":
-        return summed
-    scores = graph.node("Add", summed, graph.constant(forest.base.reshape(1, -1)))
-    by_model = graph.node("Reshape", scores, graph.constant([-1, *forest.base.shape]))
-    chances = graph.total(graph.node("Softmax", by_model, axis=2), axis=1)
-    return graph.node("Div", chances, graph.constant(np.float64(len(forest.base))))
 
 
 def _chances(graph: Graph, scores: str, temperature: float, X: Any) -> Answer:

@@ -80,6 +80,7 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
             try:
                 _, seconds = timed(partial(classifier.fit, X[train], codes))
                 predicted, more_seconds = timed(partial(classifier.predict, X[test]))
+                predicted = np.ravel(predicted)  # CatBoost answers in a column
                 if hasattr(classifier, "predict_proba"):
                     chances[test] = 0
                     known = np.searchsorted(all_classes, classes)

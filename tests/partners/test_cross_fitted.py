@@ -8,7 +8,7 @@ import scipy.sparse
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification, make_moons
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
@@ -144,11 +144,12 @@ def test_without_partners_nothing_changes():
 def test_a_class_that_one_fold_alone_has():
     X, y = stripes(60)
     y[0] = 5
-    model = QMSClassifierCV(partners="trees", cv=3, random_state=0).fit(X, y)
+    trees = [RandomForestClassifier(9), HistGradientBoostingClassifier(max_iter=5)]
+    model = QMSClassifierCV(partners=trees, cv=3, **POOR).fit(X, y)
     chances = model.predict_proba(X)
     assert np.isfinite(chances).all()
     assert chances.shape == (60, 3)
-    two = QMSClassifierCV(partners="trees", cv=2, random_state=0).fit([[0.0], [1.0]], [0, 1])
+    two = QMSClassifierCV(partners=trees, cv=2, **POOR).fit([[0.0], [1.0]], [0, 1])
     assert np.isfinite(two.predict_proba([[0.5]])).all()
 
 

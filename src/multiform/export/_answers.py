@@ -227,31 +227,30 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
 
 
 def _log_chances(graph: Graph, partner: Partner, rows: str) -> str:
-    """The logarithm of the chances of a partner, with its doubt: shape (n, m)."""
-    if not isinstance(partner.models, Forest):
+    """The mean over its models of the logarithm of a partner's chances, with its doubt: shape (n, m)."""
+    forest = partner.models
+    if not isinstance(forest, Forest):
         raise ValueError(
             f"to_onnx can export a QMSClassifierCV whose partners are forests; got {partner.name}. Fit with "
             'partners="trees" or None.'
         )
-    chances = _forest_chances(graph, partner.models, rows)
-    m = partner.n_classes
-    believed = graph.node("Mul", chances, graph.constant(1 - DOUBT))
-    return graph.node("Log", graph.node("Add", believed, graph.constant(DOUBT / m)))
-
-
-def _forest_chances(graph: Graph, forest: Forest, rows: str) -> str:
-    """The chances as `Forest.chances` has them, but that the trees' operator adds up in single precision."""
+    n_models, m = forest.base.shape
     sums = graph.cast(_tree_sums(graph, forest, rows), np.float64)
-    if forest.link == "mean":
-        return sums
-    scores = graph.node("Add", sums, graph.constant(forest.base.reshape(1, -1)))
-    by_model = graph.node("Reshape", scores, graph.constant([-1, *forest.base.shape]))
-    chances = graph.total(graph.node("Softmax", by_model, axis=2), axis=1)
-    return graph.node("Div", chances, graph.constant(np.float64(len(forest.base))))
+    if forest.link == "softmax":
+        sums = graph.node("Add", sums, graph.constant(forest.base.reshape(1, -1)))
+    chances = graph.node("Reshape", sums, graph.constant([-1, n_models, m]))
+    if forest.link == "softmax":
+        chances = graph.node("Softmax", chances, axis=2)
+    believed = graph.node("Mul", chances, graph.constant(1 - DOUBT))
+    said = graph.node("Log", graph.node("Add", believed, graph.constant(DOUBT / m)))
+    return graph.node("Div", graph.total(said, axis=1), graph.constant(np.float64(n_models)))
 
 
 def _tree_sums(graph: Graph, forest: Forest, rows: str) -> str:
-    """What all trees add, by one operator: shape (n, number of sums)."""
+    """What all trees add, by one operator, and in single precision; shares of trees where that is meant.
+
+    The shape is (n, number of sums).
+    """
     if not len(forest.roots):  # no model has seen two classes
         nothing = graph.cast(graph.constant(np.zeros((1, forest.base.size))), np.float32)
         return graph.node("MatMul", graph.columns(rows, np.zeros(1)), nothing)
@@ -261,9 +260,11 @@ def _tree_sums(graph: Graph, forest: Forest, rows: str) -> str:
     first = np.repeat(forest.roots, sizes)
     leaf = forest.feature < 0
     children = np.where(leaf[:, None], 0, forest.children - first[:, None])
-    scale = 1 / n_trees if forest.link == "mean" else 1.0
     ends = np.flatnonzero(leaf)
-    added = forest.values[forest.children[ends, 0]] * scale
+    added = forest.values[forest.children[ends, 0]]
+    if forest.link == "mean":
+        model = forest.places // forest.base.shape[1]
+        added = added / np.bincount(model)[model[tree[ends]], None]
     # A leaf needs a value, be it 0, and most of those of a forest are 0.
     kept = (added != 0) | (np.arange(added.shape[1]) == 0)
     end, place = np.nonzero(kept)

@@ -4,9 +4,9 @@ The nodes of all trees stand in a row, those of a tree together and children aft
 back. At a node a sample goes to the first child where ``x[feature] <= threshold``, else to the second; a missing value
 goes where the node sends it. A leaf has a row of `values`, which the tree adds to as many sums, from its place on.
 
-- a mean of trees (ExtraTrees, random forest): a tree adds a chance for every class, divided by the number of trees;
-- boosting: a tree adds one number to the score of one class of one model; the chances of a model are the softmax of its
-  scores, those of all the mean over the models.
+- a mean of trees (ExtraTrees, random forest): a tree adds a chance for every class of its model, divided by the number
+  of the model's trees;
+- boosting: a tree adds one number to the score of one class of its model, whose chances are the softmax of its scores.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARTS = ("link", "roots", "feature", "threshold", "children", "missing_first", "
 
 
 class Forest:
-    """The trees of several fitted models of one kind, and the mean of their chances.
+    """The trees of several fitted models of one kind, and the chances that each model gives.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ class Forest:
         return None
 
     def chances(self, rows: Floats) -> Doubles:
-        """Of samples in single precision, which may have missing values: shape (n, m)."""
-        n, m = len(rows), self.base.shape[1]
-        found = np.empty((n, m))
-        n_trees, width = len(self.roots), self.values.shape[1]
-        # Which sums each value goes to: a matrix of n_trees * width rows with one entry in each.
+        """Of samples in single precision, which may have missing values, by each model: shape (n, n_models, m)."""
+        n, (n_models, m), width = len(rows), self.base.shape, self.values.shape[1]
+        found = np.empty((n, n_models, m))
+        n_trees = np.bincount(self.places // m, minlength=n_models)[:, None]  # of each model
+        # Which sums each value goes to: a matrix of a row for each value of each tree, with one entry.
         places = (self.places[:, None] + np.arange(width)).ravel()
         entries = np.ones(len(places)), places, np.arange(len(places) + 1)
         adding = scipy.sparse.csr_array(entries, shape=(len(places), self.base.size))
@@ -91,9 +91,8 @@ class Forest:
         for begin in range(0, n, chunk):
             some = rows[begin : begin + chunk]
             added = self.values[self._leaves(some)].reshape(len(some), len(places))
-            sums = (added @ adding).reshape(len(some), *self.base.shape) + self.base
-            chances = softmax(sums, axis=2) if self.link == "softmax" else sums / n_trees
-            found[begin : begin + chunk] = chances.mean(axis=1)
+            sums = (added @ adding).reshape(len(some), n_models, m) + self.base
+            found[begin : begin + chunk] = softmax(sums, axis=2) if self.link == "softmax" else sums / n_trees
         return found
 
     def _leaves(self, rows: Floats) -> Ints:
@@ -157,7 +156,8 @@ class Forest:
             require((np.abs(one) <= LARGEST).all(), f"{what} of a forest is not finite, or too large")
         if state["link"] == "mean":
             shares = (values >= 0).all() and np.allclose(values.sum(axis=1), 1) and not base.any()
-            whole = n_trees > 0 and width == n_classes and len(base) == 1 and not places.any()
+            every = np.unique(places // n_classes)
+            whole = width == n_classes and not (places % n_classes).any() and len(every) == len(base)
             require(shares and whole, "the leaves of a forest hold no chances")
         return cls(state["link"], roots, feature, threshold, children, missing_first, values, places, base)
 
@@ -176,8 +176,9 @@ Tree = tuple[Array, Array, Array, Array]  # feature, threshold, children from th
 
 def _mean_of_trees(models: Sequence[Any], n_classes: int) -> Forest:
     trees: list[Tree] = []
+    places: list[int] = []
     values, n_values = [np.eye(n_classes)], n_classes  # most leaves have one class, and so one of these rows
-    for model in models:
+    for k, model in enumerate(models):
         for estimator in model.estimators_:
             tree = estimator.tree_
             leaf = tree.children_left < 0
@@ -189,9 +190,10 @@ def _mean_of_trees(models: Sequence[Any], n_classes: int) -> Forest:
             children[leaf] = np.where(mixed, n_values + np.cumsum(mixed) - 1, shares.argmax(axis=1))[:, None]
             trees.append((np.where(leaf, -1, tree.feature), tree.threshold, children, tree.missing_go_to_left))
             values.append(shares[mixed])
+            places.append(k * n_classes)
             n_values += int(mixed.sum())
-    places, base = np.zeros(len(trees), dtype=np.int32), np.zeros((1, n_classes))
-    return _assembled("mean", trees, np.concatenate(values), places, base)
+    base = np.zeros((len(models), n_classes))
+    return _assembled("mean", trees, np.concatenate(values), np.array(places, dtype=np.int32), base)
 
 
 def _boosting(models: Sequence[Any], n_classes: int) -> Forest:

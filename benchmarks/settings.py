@@ -15,10 +15,10 @@ def build_qms(parameters: dict[str, Any], n_jobs: int, seed: int) -> Any:
     return QMSClassifier(n_jobs=n_jobs, random_state=seed, **parameters)
 
 
-def build_qms_cv(n_jobs: int, seed: int) -> Any:
+def build_qms_cv(partners: Any, n_jobs: int, seed: int) -> Any:
     from multiform import QMSClassifierCV
 
-    return QMSClassifierCV(n_jobs=n_jobs, random_state=seed)
+    return QMSClassifierCV(n_jobs=n_jobs, random_state=seed, partners=partners)
 
 
 def qms(name: str, **parameters: Any) -> Model:
@@ -112,5 +112,6 @@ REPRODUCE = (
 
 UCI = (
     qms("QMS"),
-    Model("QMS CV", build_qms_cv, "multiform", ours=True),
+    Model("QMS CV", partial(build_qms_cv, None), "multiform", ours=True),
+    Model("QMS CV + trees", partial(build_qms_cv, "trees"), "multiform", 'partners="trees"', ours=True),
 )

@@ -10,7 +10,6 @@ import numpy as np
 import multiform
 from multiform.cli._app import RequirementNotMet
 from multiform.cli._files import (
-    MatrixModel,
     check_output,
     opened,
     opened_plan,
@@ -56,7 +55,7 @@ def evaluate(
     true, answers, known, overlap = judged
     refuse_shifts(known, strict)
     say_unfamiliar(console, model, known)
-    data = _figures(model.estimator_, true, answers) | {"unfamiliar": known.as_dict()}
+    data = multiform.tables.figures(model.estimator_, true, answers) | {"unfamiliar": known.as_dict()}
     data["training_rows"] = _told(overlap, console)
     shortfall = None if required is None else _shortfall(data, required, vacuous=require == "promise")
     if required is not None:
@@ -108,7 +107,7 @@ def report(
         refuse_shifts(known, strict)
         progress(None, "writing the report")
         judged: Any = model
-        if isinstance(model, MatrixModel):
+        if isinstance(model, multiform.tables.MatrixModel):
             judged, frame = model.estimator_, model.transform(frame)
         page = multiform.report(
             judged, frame, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told
@@ -197,54 +196,6 @@ def _told(overlap: multiform.tables.Overlap | None, console: Console) -> dict[st
             f"it is ({overlap.found} of the {overlap.compared} rows that could be compared); judge it on others."
         )
     return {**overlap._asdict(), "share": overlap.share, "evident": overlap.evident}
-
-
-def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:
-    from multiform.metrics.labels import distinct, positions
-
-    labels = distinct(true)
-    truth, said = positions(true, labels), positions(answers["label"], labels)  # -1: a label that no row has
-    right, counts = truth == said, np.bincount(truth)
-    unknown = positions(labels, np.asarray(estimator.classes_)) < 0
-    data: dict[str, Any] = {
-        "rows": len(true),
-        "accuracy": float(right.mean()),
-        "commonest_class": str(labels[counts.argmax()]),
-        "commonest_class_accuracy": float(counts.max() / counts.sum()),
-        "mean_chance": float(np.mean(answers["chance"])),
-        "classes": {
-            str(label): {
-                "rows": int(counts[k]),
-                "recall": float(right[truth == k].mean()),
-                "precision": _share(right[said == k]),
-            }
-            for k, label in enumerate(labels)
-        },
-        "unknown_classes": [str(label) for label in labels[unknown]],
-    }
-    judge = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", estimator)
-    if "loyalty" in answers and hasattr(judge, "loyalty_table_"):
-        found = multiform.metrics.loyalty_table(truth, said, answers["loyalty"], levels=judge.levels_)
-        expected = judge.loyalty_table_.as_dict()
-        data["loyalty"] = {
-            level: {**row, "expected_accuracy": expected[level]["accuracy"], "expected_share": expected[level]["share"]}
-            for level, row in found.as_dict().items()
-        }
-    if "accepted" in answers:
-        accepted = answers["accepted"]
-        reached = _share(right[accepted])
-        data["accepted"] = {
-            "rows": int(accepted.sum()),
-            "share": float(accepted.mean()),
-            "accuracy": reached,
-            "promised": float(estimator.target_accuracy),
-            "kept": reached is None or reached >= estimator.target_accuracy,
-        }
-    return data
-
-
-def _share(right: Any) -> float | None:
-    return float(right.mean()) if len(right) else None
 
 
 def _percent(value: float | None) -> str:

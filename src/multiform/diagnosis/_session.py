@@ -84,6 +84,7 @@ class DiagnosisSession:
         self._events: list[dict[str, Any]] = []
         self._held = self._unavailable = 0  # sets of tests
         self._values: dict[str, Any] = {}
+        self._bill: dict[str, float] = {}
         self.spent = 0.0
         self._node = 0 if self._planner.plan_.tests else -1
         self._results = self._read({})
@@ -147,6 +148,11 @@ class DiagnosisSession:
     def notes(self) -> list[str]:
         """A sentence for each finding that is unlike those of training: it is recorded, and not used."""
         return [f"{one.sentence}; it is recorded, and not used." for one in self._results.strange]
+
+    @property
+    def bill(self) -> dict[str, float]:
+        """What each test that was done cost when it was, in their order; what is known at the start costs nothing."""
+        return dict(self._bill)
 
     @property
     def unavailable_tests(self) -> list[str]:
@@ -216,16 +222,67 @@ class DiagnosisSession:
         """Take the last event back."""
         if not self._events:
             raise ValueError("DiagnosisSession.undo: nothing has happened yet that could be taken back.")
-        before = self._events[:-1]
-        self._start()
-        for event in before:
-            self._happened(event, insist=True)
+        self._live(self._events[:-1])
         return self
+
+    def correct(self, name: str, value: Any, insist: bool = False) -> DiagnosisSession:
+        """Another result of a test that was done, in the place of the first: all that came after follows anew.
+
+        Parameters
+        ----------
+        name, value, insist
+            As for `observe`. Whatever is refused changes nothing.
+        """
+        places = [place for place, event in enumerate(self._events) if event.get("observe") == name]
+        if not places:
+            raise ValueError(f"DiagnosisSession.correct: {name!r} has not been observed; those are {list(self._bill)}.")
+        given = self._values_of(self._planner.tariff_.tests.index(name), value)
+        if not insist and (strange := self.unfamiliar(given)):
+            raise UnfamiliarValue("; ".join(one.sentence for one in strange))
+        events = list(self._events)
+        events[places[0]] = {"observe": name, "values": given}
+        self._live(events)
+        return self
+
+    def written(self, feature: str, text: str) -> Any:
+        """A result as a person writes it, as the plan reads it: a number, a word, or None where nothing is written."""
+        text = text.strip()
+        if text == "":
+            return None
+        if feature in {code.name for code in self._planner.encoding_.codes if code.role == "category"}:
+            return text
+        try:
+            value = float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+        except ValueError:
+            value = float("nan")
+        if not np.isfinite(value):
+            raise ValueError(f"{feature} is a number; got {text!r}.")
+        return value
 
     def to_json(self) -> str:
         """What happened so far, to go on later with `from_json`."""
         tests = list(self._planner.tariff_.tests)
         return json.dumps({"format": SESSION_FORMAT, "tests": tests, "events": self._events, "notes": self.notes})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Where the case stands, for programs."""
+        following = self.next_evidence
+        told = None
+        if following is not None:
+            told = {"test": following.name, "cost": following.cost, "results": list(following.features)}
+            told["why"] = following.why
+        return {
+            "finished": self.finished,
+            "diagnosis": str(self.diagnosis),
+            "chance": self.chance,
+            "chances": {str(label): chance for label, chance in self.chances.items()},
+            "loyalty": self.loyalty,
+            "spent": self.spent,
+            "panel_cost": self._planner.panel_cost_,
+            "bill": [{"test": test, "price": price} for test, price in self._bill.items()],
+            "not_available": self.unavailable_tests,
+            "next": told,
+        }
 
     @classmethod
     def from_json(cls, planner: DiagnosisPlanner, text: str) -> DiagnosisSession:
@@ -301,7 +358,8 @@ class DiagnosisSession:
                 raise UnfamiliarValue("; ".join(one.sentence for one in strange))
             held = self._held | 1 << t
             opinion = self._planner.judge_.of(results)(held, np.zeros(1, dtype=np.intp))
-            self.spent += self._price(t)
+            self._bill[event["observe"]] = price = self._price(t)
+            self.spent += price
             self._held, self._values, self._results, self._opinion = held, self._values | given, results, opinion
             self._events.append({"observe": event["observe"], "values": given})
         else:
@@ -309,6 +367,12 @@ class DiagnosisSession:
             self._events.append({"not_available": event["not_available"]})
         self._go_on()
         return self
+
+    def _live(self, events: list[dict[str, Any]]) -> None:
+        """Live through these events from the start."""
+        self._start()
+        for event in events:
+            self._happened(event, insist=True)
 
     def _go_on(self) -> None:
         """Go on in the plan past what was done already or cannot be done, and see whether the evidence suffices."""

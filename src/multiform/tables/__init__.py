@@ -21,7 +21,9 @@ from multiform.columns import (
 )
 from multiform.tables._classifier import TableClassifier, answers_of
 from multiform.tables._familiarity import Familiarity
+from multiform.tables._figures import figures
 from multiform.tables._labels import labels_of, learn_labels
+from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
 
@@ -35,6 +37,7 @@ __all__ = [
     "Date",
     "Dropped",
     "Familiarity",
+    "MatrixModel",
     "Number",
     "Overlap",
     "Shift",
@@ -46,6 +49,7 @@ __all__ = [
     "answers_of",
     "batches",
     "decide",
+    "figures",
     "labels_of",
     "learn_labels",
     "located",

@@ -33,6 +33,10 @@ class Words:
         """A sentence, with values in their places."""
         return self._sentences[key].format(**{name: self.told(value) for name, value in values.items()})
 
+    def raw(self, key: str) -> str:
+        """A sentence with its places still open, for the browser to fill."""
+        return self._sentences[key]
+
     def told(self, value: Any) -> str:
         """A value in a sentence: a number as one writes it here, anything else as text of bounded length."""
         if isinstance(value, int | float) and not isinstance(value, bool):

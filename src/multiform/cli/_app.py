@@ -35,6 +35,7 @@ COMMANDS = {
     "report": ("_evaluate", "Write a report of a model on a labelled table, one HTML file."),
     "plan": ("_diagnosis", "Plan which tests to buy, in which order, and when to stop."),
     "diagnose": ("_bedside", "Ask for the evidence of one case, test by test, by a plan."),
+    "serve": ("_serve", "Open a model or a plan in the browser, and answer other programs."),
     "reproduce": ("_demo", "Run section 4 of the paper and print each of its tables beside ours."),
     "export": ("_info", "Write a model in another format (ONNX)."),
     "info": ("_info", "Say what is in a model file."),

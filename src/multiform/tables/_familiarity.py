@@ -235,7 +235,7 @@ class Unknown:
             asked = estimator.estimator_ if fallback is None else fallback
         if not hasattr(asked, "predict_proba"):
             return
-        chances = _mean_chances(asked.predict_proba, matrix, self.rows, found, columns)
+        chances = mean_chances(asked.predict_proba, matrix, self.rows, found, columns)
         self.chances = np.zeros((len(self.rows), len(estimator.classes_)))
         self.chances[:, np.searchsorted(estimator.classes_, asked.classes_)] = chances
         self.labels = np.asarray(estimator.classes_)[self.chances.argmax(axis=1)]
@@ -262,7 +262,7 @@ class Unknown:
         return answers
 
 
-def _mean_chances(
+def mean_chances(
     predict_proba: Any, matrix: Doubles, rows: Indices, found: Familiarity, columns: Sequence[Column]
 ) -> Doubles:
     """The mean of the chances with `N_DRAWS` values in the place of every unknown cell."""

@@ -52,10 +52,11 @@ HEADER_MARKS = re.compile(rb'(?:\A|(?<=[,\t;|]))"[^"]*(?:""[^"]*)*"|\n')
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or standard input (``-``), and how to read it."""
+    """A file, or standard input (``-``), and how to read it; or a text table in memory, its bytes the `content`."""
 
     path: str
     format: str
+    content: bytes | None = None
 
     @property
     def name(self) -> str:
@@ -257,7 +258,9 @@ def _delimited(source: Source) -> Iterator[Batch]:
     with ExitStack() as stack:
         stream: Any = sys.stdin.buffer
         size = 0
-        if source.path != STANDARD_INPUT:
+        if source.content is not None:
+            size, stream = len(source.content), io.BufferedReader(io.BytesIO(source.content))
+        elif source.path != STANDARD_INPUT:
             try:
                 stream = stack.enter_context(open(source.path, "rb"))
                 size = os.fstat(stream.fileno()).st_size

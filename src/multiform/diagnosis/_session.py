@@ -182,11 +182,17 @@ class DiagnosisSession:
     @property
     def ahead(self) -> list[FlowStep]:
         """The tests that may still come by the plan, with shares of the patients who came to this point."""
-        if self.finished or self._node < 0:
+        planner, tariff = self._planner, self._planner.tariff_
+        waiting = tariff.names(tariff.known & ~self._held & ~self._unavailable)
+        if self.finished:
             return []
-        steps = flow_steps(self._planner, start=self._node, held=self._held, barred=self._barred)
-        came = self._planner.traffic_[self._node][0]
-        return [
+        labels, nobody = tuple(map(str, planner.classes_)), (0.0,) * len(planner.classes_)
+        known = [FlowStep(-1, -1, labels, test, 0.0, 1.0, nobody) for test in waiting]
+        if self._node < 0:
+            return known
+        came = planner.traffic_[self._node][0]
+        steps = flow_steps(planner, start=self._node, held=self._held, barred=self._barred)
+        return known + [
             replace(step, came=step.came / came, stopped=tuple(one / came for one in step.stopped)) for step in steps
         ]
 

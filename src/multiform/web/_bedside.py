@@ -44,7 +44,7 @@ class _Bedside:
     def __init__(self, model: PlanModel, sessions: Sessions, render: Renderer) -> None:
         self.model, self.sessions, self.render = model, sessions, render
         self.keys = {name: f"f{number}" for number, name in enumerate(model.fields)}
-        self.tests = list(model.tests)
+        self.tests: list[str] = list(model.tests)
 
     # ------------------------------------------------------------------------------------------------------- asked
 
@@ -76,13 +76,13 @@ class _Bedside:
             known = self.sessions.new().id if id is None else id
             with self.sessions.at(known) as case:
                 if id is not None and whole(form, "version") != case.version:
-                    return self.told(case, words) | {"notice": words("changed_meanwhile"), "status": 409}
+                    return f"{known}?changed"
                 mend = self.act(case, form, words)
                 if not mend:
                     case.version += 1
                     return known
                 place = form["action"], self.test(form) if form["action"] == "correct" else None
-                told = self.told(case, words, mend, place) | {"status": 422}
+                told = self.told(case, words, mend, place)
             if id is None:  # nothing came of it: there is no case yet
                 self.sessions.drop(known)
                 told |= {"case_id": "", "open_cases": []}
@@ -94,15 +94,20 @@ class _Bedside:
         return self.render(request, "case.html", **found)
 
     async def look(self, request: Request) -> Response:
-        """Where a case stands; ``?correct=3`` opens the correction of test 3."""
-        words, id, asked = self.render.words(request), request.path_params["id"], request.query_params.get("correct", "")
+        """Where a case stands; ``?correct=3`` opens the correction of test 3, ``?changed`` says that a form came late."""
+        words, id, asked = (
+            self.render.words(request),
+            request.path_params["id"],
+            request.query_params.get("correct", ""),
+        )
 
         def told() -> dict[str, Any]:
             with self.sessions.at(id) as case:
                 done = case.session.as_dict()["bill"]
                 test = self.tests[int(asked)] if asked.isdecimal() and int(asked) < len(self.tests) else None
                 known = test in {line["test"] for line in done}
-                return self.told(case, words, place=("correct", test) if known else None)
+                notice = words("changed_meanwhile") if "changed" in request.query_params else ""
+                return self.told(case, words, place=("correct", test) if known else None) | {"notice": notice}
 
         return self.render(request, "case.html", **await request.app.state.work(told))
 
@@ -254,13 +259,18 @@ class _Bedside:
             )
         waiting = [test for test in self.waiting(session) if following is None or test != following.name]
         others = [(test, self.tests.index(test), entries(test)) for test in waiting]
+        asked = [entry for line in results for entry in line["entries"] or []]
+        asked = asked or ([] if following is None else entries(following.name))
+        if place is not None and place[0] == "known":
+            asked = [entry for _, _, found in others for entry in found]
         chances = sorted(told["chances"].items(), key=lambda one: -one[1])
         numbered = dict(colours(self.model.classes))
         return {
             "case_id": case.id,
             "version_of_case": case.version,
-            "status": 200,
             "notice": "",
+            "mending": bool(mend),
+            "focus": next((entry.key for entry in asked if entry.mend), asked[0].key if asked else ""),
             "open_cases": [],
             "finished": session.finished,
             "suffices": session.suffices,
@@ -308,4 +318,3 @@ class _Bedside:
             text = words("case_of_one", **values) if n == 1 else words("case_of", n=n, **values)
             found.append({"id": case.id, "text": text})
         return found
-

@@ -1,4 +1,4 @@
-"""Forms: the columns that a model reads, or the features of a test, as entries of a page, and what is typed into them."""
+"""Forms: the columns that a model reads, or the features of a test, as entries of a page; and what is typed there."""
 
 from __future__ import annotations
 
@@ -64,7 +64,8 @@ def field(key: str, name: str, kind: str, seen: Seen | None, optional: bool, wor
     found = UNIT.fullmatch(name)
     label, unit = (found[1], found[2]) if found else (name, "")
     numeric = kind in ("number", "code")
-    entry, choices = "number" if numeric else "text", ()
+    entry = "number" if numeric else "text"
+    choices: tuple[tuple[str, str], ...] = ()
     if kind == "date":
         entry = "moment" if seen is not None and any(value % 86_400 for value in seen.values) else "date"
     known = () if seen is None or kind not in ("code", "category") else seen.values

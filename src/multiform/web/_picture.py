@@ -60,7 +60,12 @@ def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words
                 "now": row == 0,
             }
         )
-    return {"width": WIDE, "height": 2 + ROW * len(shown) - (ROW - BOX) + 2, "boxes": boxes, "more": len(steps) - len(shown)}
+    return {
+        "width": WIDE,
+        "height": 2 + ROW * len(shown) - (ROW - BOX) + 2,
+        "boxes": boxes,
+        "more": len(steps) - len(shown),
+    }
 
 
 def colours(classes: Sequence[str]) -> list[tuple[str, int]]:

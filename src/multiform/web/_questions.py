@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -73,9 +73,9 @@ class _Questions:
         found = [typed(entry, form, words) for entry in self.entries(words)]
         entries = [entry for entry, _ in found]
         if any(entry.mend for entry in entries):
-            if first is not None:
-                return self.render(request, "beside.html", 422, **await self._beside(request, other, first, entries))
-            return self.render(request, "question.html", 422, **self.told(entries))
+            if other is not None and first is not None:
+                return self.render(request, "beside.html", **await self._beside(request, other, first, entries))
+            return self.render(request, "question.html", **self.told(entries))
         values = {entry.name: value for entry, value in found}
         id = self.keep(Question(values, () if first is None else first.locked))
         return RedirectResponse(f"/cases/{id}" if other is None else f"/compare/{other}/{id}", 303)
@@ -101,9 +101,7 @@ class _Questions:
         id = request.path_params["id"]
         return self.render(request, "beside.html", **await self._beside(request, id, self.kept(id), None))
 
-    async def _beside(
-        self, request: Request, id: str, first: Question, entries: list[Field] | None
-    ) -> dict[str, Any]:
+    async def _beside(self, request: Request, id: str, first: Question, entries: list[Field] | None) -> dict[str, Any]:
         words = self.render.words(request)
         if entries is None:
             entries = [filled(entry, first.values.get(entry.name), words) for entry in self.entries(words)]
@@ -155,9 +153,14 @@ class _Questions:
 
     def told(self, entries: Sequence[Field]) -> dict[str, Any]:
         """What the page of a form shows before there is an answer."""
-        mend = any(entry.mend for entry in entries)
+        wrong = [entry.key for entry in entries if entry.mend]
         told = {"case_id": "", "answer": None, "change": None, "locked": (), "view": "case"}
-        return told | {"entries": entries, "mend": mend, "n_columns": len(self.model.fields)}
+        return told | {
+            "entries": entries,
+            "mend": bool(wrong),
+            "focus": next(iter(wrong), ""),
+            "n_columns": len(self.model.fields),
+        }
 
     def assessed(self, question: Question, words: Words) -> dict[str, Any]:
         """The answer, as a page shows it."""

@@ -51,10 +51,22 @@ class Renderer:
         return chosen(self.languages, request.cookies.get(COOKIE), request.headers.get("accept-language", ""))
 
     def __call__(
-        self, request: Request, template: str, status: int = 200, headers: Mapping[str, str] | None = None, **values: Any
+        self,
+        request: Request,
+        template: str,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        **values: Any,
     ) -> Response:
         """The page of a template."""
-        known = {"w": self.words(request), "path": request.scope["path"], **self._shared, **values}
+        known = {
+            "w": self.words(request),
+            "status": status,
+            "focus": "",
+            "path": request.scope["path"],
+            **self._shared,
+            **values,
+        }
         text = self._environment.get_template(template).render(known)
         return HTMLResponse(text.encode("utf-8", "replace"), status, dict(headers or {}))
 

@@ -10,7 +10,7 @@ import re
 from importlib.resources import files
 from typing import Any
 
-FIRST = "en"  # what is spoken where nothing is asked for
+FIRST = "en"
 COOKIE = "multiform-language"
 MOST_LETTERS = 60  # of a name or a value in a sentence
 
@@ -81,15 +81,17 @@ def short(value: Any, most: int = MOST_LETTERS) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def languages() -> dict[str, Words]:
-    """All languages that there are, the first one first."""
+def languages(first: str = FIRST) -> dict[str, Words]:
+    """All languages that there are; the first is spoken where nothing that is known is asked for."""
     folder = files("multiform.web") / "words"
     found = {}
     for entry in folder.iterdir():
         if entry.name.endswith(".json"):
             code = entry.name.removesuffix(".json")
             found[code] = Words(code, json.loads(entry.read_text(encoding="utf-8")))
-    return dict(sorted(found.items(), key=lambda one: (one[0] != FIRST, one[0])))
+    if first not in found:
+        raise ValueError(f"language of application must be one of {', '.join(sorted(found))}; got {first!r}.")
+    return dict(sorted(found.items(), key=lambda one: (one[0] != first, one[0])))
 
 
 def chosen(known: dict[str, Words], cookie: str | None, accepted: str) -> Words:
@@ -105,4 +107,4 @@ def chosen(known: dict[str, Words], cookie: str | None, accepted: str) -> Words:
         found = re.fullmatch(r"\s*([a-zA-Z]{1,8})[-a-zA-Z0-9]*\s*(?:;\s*q=([01](?:\.\d{1,3})?))?\s*", part)
         if found and found[1].lower() in known:
             wanted.append((-float(found[2] or 1), found[1].lower()))
-    return known[min(wanted, key=lambda one: one[0])[1] if wanted else FIRST]
+    return known[min(wanted, key=lambda one: one[0])[1] if wanted else next(iter(known))]

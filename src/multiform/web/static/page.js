@@ -146,7 +146,3 @@ if (running) {
   };
   look();
 }
-
-// The first entry that must be mended, else what is asked next, is where one types.
-const wrong = document.querySelector("[aria-invalid=true]");
-if (wrong) wrong.focus();

@@ -78,7 +78,7 @@ class _Questions:
             return self.render(request, "question.html", **self.told(entries))
         values = {entry.name: value for entry, value in found}
         id = self.keep(Question(values, () if first is None else first.locked))
-        return RedirectResponse(f"/cases/{id}" if other is None else f"/compare/{other}/{id}", 303)
+        return RedirectResponse(f"/cases/{id}#answer" if other is None else f"/compare/{other}/{id}", 303)
 
     async def answer(self, request: Request) -> Response:
         """The answer to a case, and what there is to say about it."""

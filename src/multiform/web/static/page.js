@@ -61,7 +61,8 @@ document.addEventListener("submit", async (event) => {
     lost();
   }
 });
-window.addEventListener("pageshow", () => { sending = false; });
+// A page that comes back as it was left is shown as things stand now.
+window.addEventListener("pageshow", (event) => { if (event.persisted) window.location.reload(); });
 
 for (const button of document.querySelectorAll("[data-print]")) {
   button.hidden = false;
@@ -119,6 +120,7 @@ if (tables) {
       }
     });
     request.open("POST", tables.action);
+    request.setRequestHeader("Accept", "text/html");
     request.send(new FormData(tables));
   });
 }

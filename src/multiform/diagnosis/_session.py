@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multiform._typing import Doubles
 from multiform.diagnosis._judge import softened, suffices
+from multiform.diagnosis._plan import FlowStep, flow_steps
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue, read_results
 
 if TYPE_CHECKING:
@@ -36,12 +37,15 @@ class NextEvidence:
     features : tuple of str
         What it yields.
     why : str
+    share : float or None
+        Of the patients at this point, how many need no other test after it; None of what is known at the start.
     """
 
     name: str
     cost: float
     features: tuple[str, ...]
     why: str
+    share: float | None = None
 
 
 class DiagnosisSession:
@@ -131,6 +135,11 @@ class DiagnosisSession:
         return self._planner.remaining_costs_[self._node][self._answer]
 
     @property
+    def suffices(self) -> bool:
+        """Whether the plan would give this answer on the evidence so far."""
+        return bool(suffices(self._opinion[2], self._planner.level_)[0])
+
+    @property
     def observed(self) -> dict[str, Any]:
         """The findings so far, by feature, as they were given."""
         return dict(self._values)
@@ -159,7 +168,7 @@ class DiagnosisSession:
         waiting = tariff.known & ~self._held & ~self._unavailable
         if waiting:
             t = (waiting & -waiting).bit_length() - 1
-            why = "it is known at the start, for nothing"
+            share, why = None, "it is known at the start, for nothing"
         else:
             t = planner.plan_.tests[self._node]
             came, *stopped = planner.traffic_[self._node]
@@ -168,7 +177,24 @@ class DiagnosisSession:
                 f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%}); "
                 f"of the patients at this point, {share:.0%} need no other test after it"
             )
-        return NextEvidence(tariff.tests[t], self._price(t), tuple(planner.encoding_.features(t)), why)
+        return NextEvidence(tariff.tests[t], self._price(t), tuple(planner.encoding_.features(t)), why, share)
+
+    @property
+    def ahead(self) -> list[FlowStep]:
+        """The tests that may still come by the plan, with shares of the patients who came to this point."""
+        planner, tariff = self._planner, self._planner.tariff_
+        waiting = tariff.names(tariff.known & ~self._held & ~self._unavailable)
+        if self.finished:
+            return []
+        labels, nobody = tuple(map(str, planner.classes_)), (0.0,) * len(planner.classes_)
+        known = [FlowStep(-1, -1, labels, test, 0.0, 1.0, nobody) for test in waiting]
+        if self._node < 0:
+            return known
+        came = planner.traffic_[self._node][0]
+        steps = flow_steps(planner, start=self._node, held=self._held, barred=self._barred)
+        return known + [
+            replace(step, came=step.came / came, stopped=tuple(one / came for one in step.stopped)) for step in steps
+        ]
 
     # ----------------------------------------------------------------------------------------- what happens
 
@@ -357,17 +383,20 @@ class DiagnosisSession:
     def _go_on(self) -> None:
         """Go on in the plan past what was done already or cannot be done, and see whether the evidence suffices."""
         plan, tariff = self._planner.plan_, self._planner.tariff_
-        barred = self._unavailable
-        while True:  # what needs a test that cannot be done cannot be done either
-            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~self._held)
-            if more == barred:
-                break
-            barred = more
-        while self._node >= 0 and (self._held | barred) >> plan.tests[self._node] & 1:
+        while self._node >= 0 and (self._held | self._barred) >> plan.tests[self._node] & 1:
             self._node = plan.following[self._node][self._answer]
         asked = not tariff.known & ~(self._held | self._unavailable)  # what is known at the start comes first
-        enough = bool(suffices(self._opinion[2], self._planner.level_)[0])
-        self.finished = self.finished or (asked and (enough or self._node < 0))
+        self.finished = self.finished or (asked and (self.suffices or self._node < 0))
+
+    @property
+    def _barred(self) -> int:
+        """The tests that cannot be done: what needs one of those cannot be done either."""
+        tariff, barred = self._planner.tariff_, self._unavailable
+        while True:
+            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~self._held)
+            if more == barred:
+                return barred
+            barred = more
 
     def _price(self, t: int) -> float:
         """What a test costs now."""

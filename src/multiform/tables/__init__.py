@@ -22,6 +22,7 @@ from multiform.columns import (
 from multiform.tables._classifier import TableClassifier, answers_of
 from multiform.tables._familiarity import Familiarity
 from multiform.tables._figures import Judgement, figures, labelled
+from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
@@ -58,6 +59,8 @@ __all__ = [
     "learn_labels",
     "least_change",
     "located",
+    "n_formulas",
     "read",
     "sources",
+    "without_formulas",
 ]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib import resources
 from ipaddress import ip_address
 from typing import Any
 
@@ -28,9 +26,9 @@ from multiform.web._pages import page_routes, refusal_page
 from multiform.web._problems import Problem
 from multiform.web._protocol import protocol_for
 from multiform.web._sessions import Sessions
+from multiform.web._words import Words, languages
 from multiform.web._work import Work
 
-LANGUAGES = ("en", "de")
 PORT = 8440
 BACKLOG = 512
 
@@ -55,7 +53,7 @@ def application(
     names : sequence of str, default=("127.0.0.1", "localhost", "::1")
         Host names under which it is asked; ``*`` adds every IP address.
     language : {"en", "de"}, default="en"
-        Of the pages.
+        Of the pages, for browsers that ask for neither; a reader can choose.
     limits : Limits, default=None
         What is taken at most.
 
@@ -71,7 +69,7 @@ def application(
     shown = opened(model)
     access = Access(token, tuple(names))
     sessions = Sessions(shown.planner, limits.sessions) if isinstance(shown, PlanModel) else None
-    words = words_of(language)
+    words = languages(language)
     routes = [
         Route("/healthz", _healthy),
         *interface_routes(shown),
@@ -104,7 +102,7 @@ async def _healthy(request: Request) -> Response:
     return JSONResponse({"status": "ok"})
 
 
-def _refusal(words: dict[str, Any], request: Request, problem: Any) -> Response:
+def _refusal(words: dict[str, Words], request: Request, problem: Any) -> Response:
     """Problem details for programs, a page for people."""
     for_people = "text/html" in request.headers.get("accept", "") and not request.scope["path"].startswith("/v1/")
     return refusal_page(words, request, problem) if for_people else problem.response()
@@ -123,15 +121,6 @@ def _unfamiliar(error: Any) -> Problem:
 def _sentence(error: Any) -> str:
     text = " ".join(str(error).split())
     return text if text.endswith((".", "!", "?")) else f"{text}."
-
-
-def words_of(language: str) -> dict[str, Any]:
-    """The words of the pages in a language."""
-    if language not in LANGUAGES:
-        raise ValueError(f"language of application must be one of {', '.join(LANGUAGES)}; got {language!r}.")
-    path = resources.files("multiform.web") / "words" / f"{language}.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
 
 
 def serve(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,7 @@ class TableModel:
         }
 
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> Any:
-        """Rows as a polars frame; a cell is a number, text, true, false or None, and one that is left out a gap."""
+        """Rows as a polars frame; a cell is a number, text, a moment, true, false or None, and one left out a gap."""
         names = dict.fromkeys(name for row in rows for name in row)
         return polars().DataFrame([_series(name, [row.get(name) for row in rows]) for name in names])
 
@@ -244,6 +245,8 @@ def _series(name: str, cells: list[Any]) -> Any:
         if kinds == {int} and all(cell is None or -(2**63) <= cell < 2**63 for cell in cells):
             return pl.Series(name, cells, dtype=pl.Int64)
         return pl.Series(name, [None if cell is None else _double(cell) for cell in cells], dtype=pl.Float64)
+    if kinds == {datetime}:
+        return pl.Series(name, cells, dtype=pl.Datetime("ms"))
     if kinds == {bool}:
         return pl.Series(name, cells, dtype=pl.Boolean)
     if not kinds <= {int, float, bool, str}:

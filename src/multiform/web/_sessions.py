@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from threading import Lock
 from typing import Any
 
@@ -27,11 +28,13 @@ class Case:
     session : DiagnosisSession
     version : int
         Grows with every change, so that a second tab is told that it is behind.
+    begun : datetime
     """
 
     id: str
     session: DiagnosisSession
     version: int = 0
+    begun: datetime = field(default_factory=datetime.now)
     asked: float = field(default_factory=time.monotonic)
     lock: Lock = field(default_factory=Lock)
 
@@ -60,6 +63,17 @@ class Sessions:
 
     def __len__(self) -> int:
         return len(self._cases)
+
+    def open(self) -> list[Case]:
+        """The cases, the last begun first."""
+        with self._lock:
+            return sorted(self._cases.values(), key=lambda case: case.begun, reverse=True)
+
+    @contextmanager
+    def blank(self) -> Iterator[Case]:
+        """A case of which nothing is known, and which nobody keeps."""
+        with self._working:
+            yield Case("", self.planner.start())
 
     def new(self, text: str | None = None) -> Case:
         """A case, at its start or where `DiagnosisSession.to_json` left it."""

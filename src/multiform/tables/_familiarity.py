@@ -36,6 +36,7 @@ N_DRAWS = 16  # values in the place of an unknown cell
 MOST_CELLS = 2**21  # of rows with drawn values, held at a time
 MOST_LETTERS = 80  # of a cell in a note
 MOST_NAMED = 3  # columns in a warning
+LEAST_ROWS = 10  # of a table that can have shifted
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,12 @@ class Familiarity:
 
     @cached_property
     def shifts(self) -> list[Shift]:
-        """The columns that have shifted as a whole; of unchanged tables, at most 1 % have any."""
+        """The columns that have shifted as a whole; of unchanged tables, at most 1 % have any.
+
+        Fewer than ten rows are no whole, and their cells are named anyway.
+        """
+        if self.n_rows < LEAST_ROWS:
+            return []
         n = len(self.tallies)
         return [shift for name, tally in self.tallies.items() for shift in self.seen[name].shifts(name, tally, n)]
 
@@ -106,6 +112,8 @@ class Familiarity:
     def notes(self) -> Any:
         """What is unlike training in each row, in words: a polars Series of text, null where nothing is."""
         pl = polars()
+        if not self.rows:
+            return pl.Series("note", [None] * self.n_rows, dtype=pl.String)
         value = pl.col("value").fill_null("missing")
         short = pl.when(value.str.len_chars() > MOST_LETTERS).then(value.str.head(MOST_LETTERS - 1) + "…")
         told = pl.format("{} {} (training: {})", "column", short.otherwise(value), "seen")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from multiform._typing import Array, Bools, Doubles
+from multiform._typing import Array, Bools
 from multiform.columns import TableError, as_numbers
 from multiform.tables._classifier import answers_of
 from multiform.tables._familiarity import Familiarity
@@ -22,15 +22,24 @@ class MatrixModel:
         self.estimator_ = estimator
         self.classes_ = estimator.classes_
 
-    def transform(self, frame: Any) -> Doubles:
-        """The columns that the model reads; without names, all columns in their order."""
+    def transform(self, frame: Any) -> Array:
+        """The columns that the model reads; without names, all columns in their order. An array is taken as it is."""
         n_features = int(self.estimator_.n_features_in_)
+        if isinstance(frame, np.ndarray):
+            if frame.shape[1] != n_features:
+                raise TableError(f"The model reads {n_features} columns of numbers, and there are {frame.shape[1]}.")
+            return frame
         wanted = [str(name) for name in getattr(self.estimator_, "feature_names_in_", frame.columns)]
         lacking = [name for name in wanted if name not in frame.columns]
         if lacking:
             raise TableError(f"The table has no column {lacking[0]!r}, which the model needs.")
         if len(wanted) != n_features:
             raise TableError(f"The model reads {n_features} columns of numbers, and the table has {len(wanted)}.")
+        given = frame.select(wanted)
+        if all(kind.is_numeric() for kind in given.dtypes) and not any(given.null_count().row(0)):
+            matrix: Array = given.to_numpy()
+            if np.isfinite(matrix.sum()):  # else what follows says where
+                return matrix
         columns = []
         for name in wanted:
             values, unreadable = as_numbers(frame[name])

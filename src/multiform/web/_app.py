@@ -30,6 +30,7 @@ from multiform.web._words import Words, languages
 from multiform.web._work import Work
 
 PORT = 8440
+BACKLOG = 512
 
 
 def application(
@@ -186,6 +187,7 @@ def config_of(app: Starlette, limits: Limits) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         limit_concurrency=limits.connections,
+        backlog=BACKLOG,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
     )
@@ -204,10 +206,12 @@ def listening_at(host: str, port: int | None) -> socket.socket:
     """A socket that is bound, so that an address that is taken is one sentence."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for wanted in (PORT, 0) if port is None else (port,):
-        found = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends at once (TCP_NODELAY) only where the protocol is named; else an answer waits for 40 ms.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, wanted))
+            found.listen(BACKLOG)  # whoever opens the address at once waits until it is served
         except (OSError, OverflowError) as error:
             found.close()
             if wanted == (port or 0):

@@ -212,7 +212,7 @@ def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
             matrix = np.empty((len(columns), table.num_rows), dtype=np.float32 if kinds == {"float"} else np.float64)
             for place, column in enumerate(columns):
                 matrix[place] = column.to_numpy()
-            return matrix.T
+            return np.ascontiguousarray(matrix.T)
     return polars().from_arrow(table)
 
 
@@ -295,7 +295,8 @@ def _written(told: _Told, answers: Any, wanted: str) -> Response:
         return Response(answers.write_csv(), media_type=CSV)
     if wanted == LINES:
         return Response(answers.write_ndjson() + json.dumps(plain(told.as_dict())) + "\n", media_type=LINES)
-    return answer({"answers": answers.to_dicts(), **told.as_dict()})
+    more = json.dumps(plain(told.as_dict()), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(f'{{"answers":{answers.write_json()},{more[1:]}', media_type=JSON)
 
 
 def _answered_parts(

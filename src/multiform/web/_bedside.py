@@ -94,7 +94,7 @@ class _Bedside:
         return self.render(request, "case.html", **found)
 
     async def look(self, request: Request) -> Response:
-        """Where a case stands; ``?correct=3`` opens the correction of test 3, ``?changed`` says that a form came late."""
+        """Where a case stands; ``?correct=3`` opens the correction of test 3, ``?changed`` says a form was late."""
         words, id, asked = (
             self.render.words(request),
             request.path_params["id"],

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from multiform.columns import Code, Seen, TableError, polars
 from multiform.diagnosis import DiagnosisPlanner
 from multiform.files import load, plain
 from multiform.tables import Judgement, MatrixModel, TableClassifier, deciding_cells, labelled, least_change
+from multiform.web._separated import Separated
 
 NUMERIC = ("number", "code", "date")
 
@@ -175,15 +177,21 @@ class TableModel:
         told : dict
             ``label``, ``chance``; ``loyalty`` and ``accepted`` where the model knows them; ``unfamiliar``, words or
             None; ``chances`` by class; ``deciding``, by column, how the chance of the label changes if that cell were
-            not known: the greater, the more it holds the decision.
+            not known (``change``): the greater, the more it holds the decision. Of a classifier without a table, its
+            exact ``share`` in the decision.
         """
         frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
         answers, found = self.answers(frame, chances=True)
         [told] = answers.to_dicts()
         chances = {label: told.pop(f"chance of {label}") for label in self.classes}
-        deciding = deciding_cells(self.model, frame) if isinstance(self.model, TableClassifier) else {}
+        what, deciding = "change", {}
+        if isinstance(self.model, TableClassifier):
+            deciding = deciding_cells(self.model, frame)
+        elif self._separated is not None:
+            shares = self._separated.shares(self.model.transform(frame)[0])
+            what, deciding = "share", dict(zip(self.fields, shares.tolist(), strict=True))
         ranked = sorted(deciding.items(), key=lambda one: -abs(one[1]))
-        told |= {"chances": chances, "deciding": [{"column": name, "change": change} for name, change in ranked]}
+        told |= {"chances": chances, "deciding": [{"column": name, what: size} for name, size in ranked]}
         return dict(plain(told | {"notes": found.sentences()}))
 
     def least_change(self, case: Mapping[str, Any], locked: Sequence[str] = ()) -> dict[str, Any] | None:
@@ -195,11 +203,30 @@ class TableModel:
             ``label`` and ``chance`` after it, and ``changes``: ``column``, ``from``, ``to``. None if none was found, or
             if the model does not know what its columns looked like.
         """
-        if not isinstance(self.model, TableClassifier) or not self.model.seen_:
-            return None
         frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
-        found: dict[str, Any] | None = least_change(self.model, frame, locked)
-        return found
+        if isinstance(self.model, TableClassifier):
+            found: dict[str, Any] | None = least_change(self.model, frame, locked) if self.model.seen_ else None
+            return found
+        return None if self._separated is None else self._moved(frame, locked)
+
+    @cached_property
+    def _separated(self) -> Separated | None:
+        return Separated.of(self.estimator)
+
+    def _moved(self, frame: Any, locked: Sequence[str]) -> dict[str, Any] | None:
+        """The least change of a row of numbers; what is written in six digits must alter the label, too."""
+        assert self._separated is not None
+        names = list(self.fields)
+        row = self.model.transform(frame)[0]
+        moved = self._separated.nearest_change(row, [names.index(name) for name in locked if name in names])
+        if moved is None:
+            return None
+        cells = {name: float(f"{to:.6g}") for name, old, to in zip(names, row, moved, strict=True) if old != to}
+        before, after = (self.answers(one)[0] for one in (frame, self.frame([frame.to_dicts()[0] | cells])))
+        if before["label"][0] == after["label"][0]:
+            return None
+        changes = [{"column": name, "from": row[names.index(name)], "to": to} for name, to in cells.items()]
+        return dict(plain({"label": after["label"][0], "chance": after["chance"][0], "changes": changes}))
 
     def evaluate(self, frame: Any, target: str | None = None) -> dict[str, Any]:
         """A labelled table: what ``multiform evaluate --json`` tells."""

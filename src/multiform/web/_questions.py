@@ -27,7 +27,7 @@ from multiform.web._words import Words
 
 MOST_KEPT = 1_000  # questions; the oldest make room
 MOST_FIELDS = 200  # columns in a form
-MOST_DECIDING = 12  # columns that are shown to hold a decision
+MOST_DECIDING, LEAST_SIZE = 12, 0.0005  # columns that are shown to hold a decision, and what they must at least do
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,11 @@ class _Questions:
         told = self.model.assess(question.values)
         numbered = dict(colours(self.model.classes))
         chances = sorted(told["chances"].items(), key=lambda one: -one[1])
-        deciding = [one for one in told["deciding"] if abs(one["change"]) >= 0.0005][:MOST_DECIDING]
-        largest = max([abs(one["change"]) for one in deciding], default=1.0)
+        exact = any("share" in one for one in told["deciding"])
+        sizes = {one["column"]: one["share" if exact else "change"] for one in told["deciding"]}
+        deciding = [one for one in sizes.items() if abs(one[1]) >= LEAST_SIZE][:MOST_DECIDING]
+        largest = max([abs(size) for _, size in deciding], default=1.0)
+        chance = told["chances"].get(str(told["label"]), told["chance"])
         known = {entry.name: entry for entry in self.entries(words)}
         return {
             "label": str(told["label"]),
@@ -178,15 +181,17 @@ class _Questions:
             "accepted": told.get("accepted"),
             "unfamiliar": told.get("unfamiliar"),
             "notes": self.notes(told.get("unfamiliar"), words),
+            "exact": exact,
+            "second": next((label for label, _ in chances if label != str(told["label"])), ""),
             "deciding": [
                 {
-                    "label": known[one["column"]].label,
-                    "value": self.shown(known[one["column"]], question.values.get(one["column"]), words),
-                    "change": one["change"],
-                    "size": 50 * abs(one["change"]) / largest,
-                    "without": told["chances"].get(str(told["label"]), told["chance"]) - one["change"],
+                    "label": known[name].label,
+                    "value": self.shown(known[name], question.values.get(name), words),
+                    "speaks_for": size > 0,
+                    "size": 50 * abs(size) / largest,
+                    "told": words.percent(abs(size)) if exact else words.percent(min(1.0, max(0.0, chance - size))),
                 }
-                for one in deciding
+                for name, size in deciding
             ],
         }
 

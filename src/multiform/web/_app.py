@@ -186,7 +186,6 @@ def config_of(app: Starlette, limits: Limits) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=limits.connections,
         backlog=BACKLOG,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,

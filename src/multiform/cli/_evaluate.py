@@ -114,7 +114,7 @@ def report(
         progress(None, "writing the report")
         judged: Any = model
         if isinstance(model, multiform.tables.MatrixModel):
-            judged, frame = model.estimator_, model.transform(frame)
+            judged, frame = model.estimator_, model.named(frame)
         page = multiform.report(
             judged, frame, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Bools
-from multiform.columns import TableError, as_numbers
+from multiform.columns import TableError, as_numbers, polars
 from multiform.tables._classifier import answers_of
 from multiform.tables._familiarity import Familiarity
 from multiform.tables._labels import labels_of
@@ -49,6 +49,12 @@ class MatrixModel:
             columns.append(values)
         return np.column_stack(columns)
 
+    def named(self, frame: Any) -> Any:
+        """The same as a table, if the estimator knows its columns by names, which it else would miss."""
+        matrix = self.transform(frame)
+        has_names = hasattr(self.estimator_, "feature_names_in_")
+        return polars().DataFrame(matrix, schema=self.encoded_names()) if has_names else matrix
+
     def encoded_names(self) -> list[str]:
         """Names of the columns of `transform`."""
         names = getattr(self.estimator_, "feature_names_in_", None)
@@ -56,7 +62,7 @@ class MatrixModel:
 
     def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, Familiarity]:
         """As `TableClassifier.answers`; what training looked like is not known."""
-        return answers_of(self.estimator_, self.transform(frame), chances=chances), self.familiarity(frame)
+        return answers_of(self.estimator_, self.named(frame), chances=chances), self.familiarity(frame)
 
     def familiarity(self, frame: Any) -> Familiarity:
         """Nothing that could be called unfamiliar."""

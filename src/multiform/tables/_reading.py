@@ -52,7 +52,7 @@ HEADER_MARKS = re.compile(rb'(?:\A|(?<=[,\t;|]))"[^"]*(?:""[^"]*)*"|\n')
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or standard input (``-``), and how to read it; or a text table in memory, its bytes the `content`."""
+    """A file, or standard input (``-``), and how to read it; or a table in memory, its bytes the `content`."""
 
     path: str
     format: str
@@ -195,10 +195,11 @@ def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
     if source.format == "npz":
         yield Batch(_read_npz(source), source, 1, 1.0)
         return
-    # Parquet and Arrow, a slice at a time; standard input is read as a whole.
-    if source.path == STANDARD_INPUT:
+    # Parquet and Arrow, a slice at a time; standard input and memory are read as a whole.
+    if source.path == STANDARD_INPUT or source.content is not None:
         reader = pl.read_parquet if source.format == "parquet" else pl.read_ipc
-        scanned = _tried(source, lambda: reader(sys.stdin.buffer.read()).lazy())
+        content = sys.stdin.buffer.read() if source.content is None else source.content
+        scanned = _tried(source, lambda: reader(content).lazy())
     else:
         scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
         scanned = _tried(source, lambda: scan(glob.escape(source.path)))  # what looks like a pattern has been expanded

@@ -241,7 +241,7 @@ class TableModel:
         rows, labels = labelled(self.model, frame, self._target(target))
         if isinstance(self.model, TableClassifier):
             return report(self.model, rows, labels, baselines=False).html
-        return report(self.estimator, self.model.transform(rows), labels, baselines=False).html
+        return report(self.estimator, self.model.named(rows), labels, baselines=False).html
 
     def _target(self, target: str | None) -> str:
         found = target or self.target

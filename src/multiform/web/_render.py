@@ -103,11 +103,11 @@ async def form_with_file(request: Request, name: str) -> tuple[dict[str, str], s
         form = await _InMemory(request.headers, request.stream(), max_files=1, max_fields=20).parse()
     except (MultiPartException, ValueError) as error:
         raise Problem(400, "the form cannot be read.") from error
-    fields = {key: value for key, value in form.multi_items() if isinstance(value, str)}
-    file = form.get(name)
-    if file is None or isinstance(file, str) or not file.filename:
-        raise Problem(400, "there is no file in the form; choose one.", "no-file")
     try:
+        file = form.get(name)
+        if file is None or isinstance(file, str) or not file.filename:
+            raise Problem(400, "there is no file in the form; choose one.", "no-file")
+        fields = {key: value for key, value in form.multi_items() if isinstance(value, str)}
         return fields, file.filename, await file.read()
     finally:
         await form.close()

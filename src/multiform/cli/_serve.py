@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import sys
 import webbrowser
+from contextlib import suppress
 from importlib.util import find_spec
 from threading import Thread
 
 import click
 
+from multiform.cli._app import Terminated
 from multiform.cli._shared import Console, command, one_line
 from multiform.cli._terminal import say, visible
 
@@ -72,7 +74,11 @@ def serve(
 
     if allow_remote and not console.quiet:
         say(f"note: {REMOTE}", err=True)
-    web.serve(path, host=host, port=port, allow_remote=allow_remote, names=names, language=language, told=told)
+    # Ctrl-C and SIGTERM are how one stops it, and no errors; what was being answered has been by then.
+    with suppress(KeyboardInterrupt, Terminated):
+        web.serve(path, host=host, port=port, allow_remote=allow_remote, names=names, language=language, told=told)
+    if not (console.quiet or console.as_json):
+        say("stopped.", err=True)
 
 
 class _Visible(logging.Formatter):

@@ -19,13 +19,13 @@ from starlette.routing import Route
 from multiform.columns import polars
 from multiform.files import plain
 from multiform.tables import Familiarity, MatrixModel, Source, TableError, batches
+from multiform.web._arrow import ARROW, arrow_table
 from multiform.web._model import PlanModel, TableModel
 from multiform.web._openapi import description
 from multiform.web._problems import Problem
 from multiform.web._work import Work
 
 JSON, CSV, LINES = "application/json", "text/csv", "application/x-ndjson"
-ARROW = "application/vnd.apache.arrow.stream"
 PIECE = 2_000  # rows that are answered at a time where answers come as they are made
 MOST_NOTES = 10
 
@@ -163,45 +163,9 @@ def _rows(model: TableModel, value: dict[str, Any]) -> Any:
     return model.frame([dict(zip(names, row, strict=True)) for row in rows])
 
 
-def _arrow(body: bytes, most: int) -> Any:
-    """The table of an Arrow stream, by its own library: that of polars believes whatever sizes a stranger states."""
-    try:
-        import pyarrow as pa  # type: ignore[import-untyped]
-    except ImportError:
-        raise Problem(415, 'Arrow needs pyarrow on the server: pip install "multiform[web]".') from None
-    try:
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
-            schema = reader.schema
-            _check_types(pa, schema)
-            parts, rows = [], 0
-            for part in reader:
-                rows += part.num_rows
-                if rows * max(1, len(schema)) > most:
-                    raise Problem(413, f"a body may hold {most:,} values; send fewer rows at a time.")
-                parts.append(part)
-        table = pa.Table.from_batches(parts, schema)
-        table.validate(full=True)
-    except (pa.ArrowException, ValueError, OSError, KeyError, TypeError) as error:
-        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
-        raise Problem(400, f"the body is no Arrow stream: {reason.rstrip('.')}.") from None
-    if not rows:
-        raise Problem(422, "there are no rows.")
-    return table
-
-
-def _check_types(pa: Any, schema: Any) -> None:
-    names = schema.names
-    if len(set(names)) != len(names):
-        raise Problem(422, "two columns have one name.")
-    for field in schema:
-        kind = field.type
-        if not (pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise Problem(422, f"columns are numbers, truths, dates or text; {field.name[:80]!r} is {str(kind)[:80]}.")
-
-
 def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
     """Rows of an Arrow stream: a matrix where the model reads one, and all columns are of one type, else a frame."""
-    table = _arrow(body, most)
+    table = arrow_table(body, most)
     wanted = list(model.fields)
     if isinstance(model.model, MatrixModel) and not any(column.null_count for column in table.columns):
         named = getattr(model.estimator, "feature_names_in_", None) is not None
@@ -387,7 +351,7 @@ async def _evaluate(request: Request) -> Response:
 def table_of(body: bytes, media: str, most: int) -> Any:
     """A whole table that was sent, as a frame."""
     if media == ARROW:
-        return polars().from_arrow(_arrow(body, most))
+        return polars().from_arrow(arrow_table(body, most))
     if body[:2] == b"\x1f\x8b":
         raise Problem(415, "a table must not be compressed; send it as it is.")
     return polars().concat([batch.frame for batch in batches([Source("the table", "csv", body)])])

@@ -75,7 +75,7 @@ class Requests:
             ("table", "POST", "/v1/assess", JSON, {"case": cells}),
             ("table", "POST", "/v1/change", JSON, {"case": cells, "locked": ["site"]}),
             ("table", "POST", "/v1/evaluate", JSON, {"rows": [cells | {"kind": "setosa"}], "target": "kind"}),
-            ("table", "POST", "/", FORM, form),
+            ("table", "POST", "/cases", FORM, form),
             ("table", "POST", "/table", FILE, file.format("a").encode()),
             ("plan", "POST", "/v1/sessions", JSON, {"evidence": {"sepal": 5.0}, "insist": True}),
             ("plan", "POST", "/v1/sessions", JSON, {"session": session}),

@@ -24,7 +24,7 @@ HTML = "<script>alert('x')</script><img src=x onerror=alert(1)>"
 VALUES = (None, True, [], {}, [[]], {"a": 1}, "5.1", "nan", "1e400", HTML, ESCAPES, "x" * 5000, [1, 2, 3], "9" * 400)
 JSON, ARROW, CSV = "application/json", "application/vnd.apache.arrow.stream", "text/csv"
 FORM, FILE = "application/x-www-form-urlencoded", "multipart/form-data; boundary=edge"
-PROMISED = {200, 201, 204, 303, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 421, 422}
+PROMISED = {200, 201, 204, 206, 303, 400, 401, 403, 404, 405, 406, 408, 409, 413, 415, 416, 421, 422}
 OTHER_HEADERS = (
     ("host", "evil.example"), ("host", ""), ("host", "[::1"), ("host", "127.0.0.1:99999999"), ("origin", "null"),
     ("origin", "http://evil.example"), ("content-type", "text/html"), ("content-type", CSV), ("content-type", ARROW),

@@ -10,7 +10,7 @@ from multiform.web._words import Words, short
 
 WIDE = 340  # of the picture, in its own units: one is about a pixel on a phone
 ROW, BOX, INDENT, MARGIN = 66, 46, 14, 4
-LEGEND = 130  # room for the words beside a bar
+LEGEND = 148  # room for the words beside a bar
 MOST_STEPS = 40
 MOST_LETTERS = 24  # of a test's name in a box
 MOST_COLOURS = 6
@@ -40,8 +40,9 @@ def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words
         way = None
         if step.parent in places:
             from_x, from_y = places[step.parent]
-            thick = round(1 + 9 * min(1.0, step.came), 1)
-            way = {"x": from_x + 22, "y": from_y + BOX, "to_x": x + 22, "to_y": y, "thick": thick}
+            # A branch leaves in the margin beside the boxes between, and comes in from the left.
+            line = f"M{from_x + 7} {from_y + BOX}V{y + BOX // 2}H{x}" if parted else f"M{x + 22} {from_y + BOX}V{y}"
+            way = {"line": line, "thick": round(1 + (5 if parted else 9) * min(1.0, step.came), 1)}
         places[step.node] = (x, y)
         boxes.append(
             {

@@ -268,13 +268,16 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         seed = drawn_seed(self.random_state)
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
         held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val, groups)
-        if held_out is not None:
-            masks: list[Bools | None] = [all_but(len(target), held_out)]
-        else:
-            masks = training_masks(target, seed, groups) if self.calibrate and validation is None else [None]
         n_train = len(target) - (0 if held_out is None else len(held_out))
         entries = entries_of(X)
         n_components = self._n_components(n_train, X.shape[1], len(classes), entries is not None)
+        masks: list[Bools | None] = [None]
+        if held_out is not None:
+            masks = [all_but(len(target), held_out)]
+        elif self.calibrate and validation is None:
+            # Models with p + 1 rows are one with p + 1 rows together (Lemma 1): those that calibrate are the model.
+            together = self.n_models == 1 and n_components == X.shape[1] + 1
+            masks = training_masks(target, seed, groups, together=together)
         solver = self._solver(n_train, n_components, entries is not None)
         keep_zeros = self.solver != "adam"
         with Trainer.of(self, X, target, classes, weight, scaling=self.scaling, keep_zeros=keep_zeros) as trainer:
@@ -290,10 +293,15 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 for number, start in enumerate(starts)
             ]
 
-            def model(trained: Trained, which: int = 0, level: int = 0) -> Separators:
-                """The model itself, or one of those that calibrate it."""
+            def part(trained: Trained, which: int, level: int) -> Separators:
+                """What a mask has trained: the model itself, or what calibrates it."""
                 first = (level * len(masks) + which) * self.n_models
                 return trained.merged(range(first, first + self.n_models))
+
+            def model(trained: Trained, level: int = 0) -> Separators:
+                if len(masks) == 1 or masks[0] is None:
+                    return part(trained, 0, level)
+                return trained.in_one(range(level * len(masks), (level + 1) * len(masks)))
 
             def fitted_now(trained: Trained) -> dict[str, Any]:
                 fitted = self._fitted_attributes(model(trained), classes)
@@ -310,7 +318,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 temperature = mean_temperature(scores, validation.target)
             else:
                 unseen = [
-                    unseen_scores(trainer, [model(trained, which, level) for which in range(len(masks))], masks)
+                    unseen_scores(trainer, [part(trained, which, level) for which in range(len(masks))], masks)
                     for level in range(len(levels))
                 ]
                 _, samples, parts = unseen[0]
@@ -318,7 +326,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
                     level, temperature = honestly_calibrated([one[0] for one in unseen], *of_unseen, parts)
-                separators = model(trained, 0, level)
+                separators = model(trained, level)
                 if len(samples):
                     warn_if_overfitted(trainer, separators, unseen[level][0], *of_unseen)
         fitted = self._fitted_attributes(separators, classes)

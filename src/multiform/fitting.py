@@ -28,7 +28,7 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
 
 
 # From so many samples on, a held-out part is enough to calibrate; below it, models that have left an eighth out: one,
-# two below 2,000 samples, eight below 400.
+# two below 2,000 samples, eight below 400. Where they are the model together, it takes two at least.
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
 EIGHTS = {400: 8, 2_000: 2}
@@ -65,16 +65,20 @@ def validation_split(target: Array, n_classes: int, fraction: float, seed: int, 
     return np.sort(held_out)
 
 
-def training_masks(target: Array, seed: int, groups: Array | None) -> list[Bools | None]:
-    """What each member of the batch trains on: first the model (None: all), then those that only calibrate it."""
+def training_masks(target: Array, seed: int, groups: Array | None, *, together: bool = False) -> list[Bools | None]:
+    """What each member of the batch trains on: first the model (None: all), then those that only calibrate it.
+
+    `together` they are the model, and nobody trains on all samples; unless a class cannot spare one.
+    """
     n, n_classes = len(target), int(target.max()) + 1
     random = np.random.default_rng(seed)
     if n >= HELD_OUT_FROM:
         return [all_but(n, held_out_part(target, HELD_OUT, random, groups))]
     folds = drawn_folds(target, 8, random, groups)
-    n_models = next((number for most, number in EIGHTS.items() if n < most), 1)
+    n_models = next((number for most, number in EIGHTS.items() if n < most), 2 if together else 1)
     masks = [folds != fold for fold in range(n_models)]
-    return [None, *(mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all())]
+    masks = [mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all()]
+    return [*masks] if together and len(masks) > 1 else [None, *masks]
 
 
 def all_but(n: int, held_out: Array) -> Bools:

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax
 from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from multiform._typing import Array
+from multiform._typing import Array, Doubles
 from multiform.engines import evaluate
 from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array
 from multiform.runtime import on_gpu
 from multiform.separators import Scaling, Separators
 
 MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
+PRECISE = 1e-10  # of the logarithm of a temperature
 MOST_FACTOR = 2.0  # between the temperature with the least log loss and the one that is right in the mean
 
 
@@ -126,22 +127,42 @@ def fit_temperature(scores: Array, target: Array, weight: Array | None = None) -
     0.5
     """
     weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
-    scores = scores.astype(np.float64)
+    scores = _below_the_best(scores)
     softened = 1 / (weight.sum() + 2)
     own = scores[np.arange(len(target)), target]
     # sum over k of the softened label times the score
     labelled = (1 - softened) * own + softened * scores.mean(axis=1)
 
-    # The log loss is convex in the sharpness 1 / T; its slope is sum w (E_p[score] - labelled).
-    def slope(log_sharpness: float) -> float:
-        expected = (softmax(np.exp(log_sharpness) * scores, axis=1) * scores).sum(axis=1)
-        return float(weight @ (expected - labelled))
+    # The log loss is convex in the sharpness s = 1 / T: its slope there is sum w (E_p[score] - labelled), and that
+    # one's slope by log s is s sum w Var_p[score].
+    def slopes(log_sharpness: float) -> tuple[float, float]:
+        sharpness = np.exp(log_sharpness)
+        chances = np.exp(sharpness * scores)
+        chances /= chances.sum(axis=1, keepdims=True)
+        weighted = chances * scores
+        expected = weighted.sum(axis=1)
+        spread = (weighted * scores).sum(axis=1) - expected**2
+        return float(weight @ (expected - labelled)), float(sharpness * (weight @ spread))
 
-    if slope(-MOST) >= 0:
-        return float(np.exp(MOST))
-    if slope(MOST) <= 0:
-        return float(np.exp(-MOST))
-    return float(np.exp(-brentq(slope, -MOST, MOST, xtol=1e-10)))
+    # Newton's steps, and a half of what is left where they lead out of it.
+    now, least, most = 0.0, -MOST, MOST
+    slope, bend = slopes(now)
+    end = MOST if slope < 0 else -MOST
+    if slope == 0 or slopes(end)[0] * slope > 0:
+        return float(np.exp(-now if slope == 0 else -end))
+    while True:
+        least, most = (now, most) if slope < 0 else (least, now)
+        step = slope / bend if bend > 0 else np.inf
+        last, now = now, now - step if least < now - step < most else (least + most) / 2
+        if abs(now - last) < PRECISE:
+            return float(np.exp(-now))
+        slope, bend = slopes(now)
+
+
+def _below_the_best(scores: Array) -> Doubles:
+    """Scores in double precision less each sample's best one: no chance that is taken of them overflows."""
+    scores = scores.astype(np.float64)
+    return np.asarray(scores - scores.max(axis=1, keepdims=True))
 
 
 def mean_temperature(scores: Array, target: Array, weight: Array | None = None) -> float:
@@ -151,14 +172,14 @@ def mean_temperature(scores: Array, target: Array, weight: Array | None = None) 
     this one does not leave by more than a factor. Right and wrong answers are softened as Platt (1999) did.
     """
     weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
-    scores = scores.astype(np.float64)
+    scores = _below_the_best(scores)
     guess = np.log(fit_temperature(scores, target, weight))
     right = scores.argmax(axis=1) == target
     n_right, n_wrong = weight[right].sum(), weight[~right].sum()
     share = n_right * (n_right + 1) / (n_right + 2) + n_wrong / (n_wrong + 2)
 
     def too_high(log_temperature: float) -> float:
-        return float(weight @ softmax(np.exp(-log_temperature) * scores, axis=1).max(axis=1) - share)
+        return float(weight @ (1 / np.exp(np.exp(-log_temperature) * scores).sum(axis=1)) - share)
 
     least, most = guess - np.log(MOST_FACTOR), guess + np.log(MOST_FACTOR)
     if too_high(least) <= 0:

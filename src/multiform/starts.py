@@ -13,12 +13,12 @@ Where features outnumber samples, large random rows instead would be noise that 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 
-from multiform._typing import Floats, Indices, Ints
+from multiform._typing import Doubles, Floats, Indices, Ints
 
 if TYPE_CHECKING:
     from multiform.solvers import TrainingProblem
@@ -30,6 +30,7 @@ RANDOM_NORM = 0.5  # of a random row
 LEAST_NOISE = 0.1  # sigma above, for a model that is trained with less
 REACH = 2.0  # how far beyond a class the plane of its own row stands, in its mean score
 FEW_COLUMNS = 100
+FEW_CELLS = 100_000
 STEPS = 5  # of conjugate gradients (Hestenes and Stiefel 1952): the strongest come first, and a start needs no more
 
 
@@ -53,8 +54,7 @@ class ClassScatter:
         self._target = problem.target[samples]
         share = np.ones(len(samples)) if weight is None else weight[samples].astype(np.float64)
         # A row a sample, its share in the column of its class; float64: repeating is weighting, to the last bit.
-        places = np.arange(len(samples) + 1)
-        membership = scipy.sparse.csr_array((share, self._target, places), shape=(len(samples), problem.n_classes))
+        membership = _membership(share, self._target, problem.n_classes)
         total = membership.sum(axis=0)[:, None]
         # Sparse rows stay so: they are scaled but not centred, which covariances do not see.
         rows, center = problem.rows.uncentred(samples)
@@ -121,6 +121,16 @@ class ClassScatter:
             before, square = square, (residual**2).sum(axis=0)
             direction = residual + square / np.maximum(before, tiny) * direction
         return solution
+
+
+def _membership(share: Doubles, target: Ints, n_classes: int) -> Any:
+    """The share of each sample in the column of its class: shape (n, m); a few cells are quicker when they are dense."""
+    n = len(target)
+    if n * n_classes > FEW_CELLS:
+        return scipy.sparse.csr_array((share, target, np.arange(n + 1)), shape=(n, n_classes))
+    membership = np.zeros((n, n_classes))
+    membership[np.arange(n), target] = share
+    return membership
 
 
 def drawn_start(scatter: ClassScatter, n_components: int, noise: float, seed: int) -> Floats:

@@ -6,7 +6,7 @@ call are trained over one matrix. Estimators, cross-validation, loyalty and diag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -182,15 +182,25 @@ class Trained:
         """The member functions of one member."""
         return self._separators(self.coefficients[member], member)
 
-    def merged(self, members: Iterable[int]) -> Separators:
+    def merged(self, members: Sequence[int]) -> Separators:
         """One model with the rows of all these: f_k = mean over members of f_k / level.
 
         A sum of member functions is a member function. The loss does not see the scale of a model's f, so each is
         divided by its own level first, the geometric mean of its values on some of the samples.
         """
-        members = list(members)
+        return self._separators(self._rows_of(members), members[0])
+
+    def in_one(self, members: Sequence[int]) -> Separators:
+        """The same f_k with no more rows than Lemma 1 needs, p + 1 for p features.
+
+        With M = (A_k b_k), f_k(x) = ||M (x, -1)||^2 = ||R (x, -1)||^2 for the R of M = QR.
+        """
+        rows = self._rows_of(members).astype(np.float64)
+        return self._separators(np.linalg.qr(rows, mode="r").astype(np.float32), members[0])
+
+    def _rows_of(self, members: Sequence[int]) -> Floats:
         if len(members) == 1:
-            return self.separators(members[0])
+            return self.coefficients[members[0]]
         n = len(self._trainer.target)
         some = self._trainer.rows.part(np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL)))
         scaled = []
@@ -198,7 +208,7 @@ class Trained:
             f = self.separators(member).values(some, self._trainer.engine)
             level = np.exp(np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64))
             scaled.append(self.coefficients[member] / np.float32(np.sqrt(level * len(members))))
-        return self._separators(np.concatenate(scaled, axis=1), members[0])
+        return np.concatenate(scaled, axis=1)
 
     def _separators(self, coefficients: Floats, member: int) -> Separators:
         trainer, described = self._trainer, self._members[member]

@@ -88,6 +88,7 @@ def _limit():
             raise Forbidden(f"{event} {str(arguments)[:200]}")
 
     sys.addaudithook(hook)
+    sys.modules["cupy"] = None  # CUDA does not outlive a fork, and importing it starts a process: a machine without it
     for number in (signal.SIGPROF, signal.SIGALRM, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 

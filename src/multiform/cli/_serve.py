@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 import webbrowser
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from threading import Thread
 
@@ -54,8 +55,6 @@ def serve(
             raise ImportError(f'The page needs {needed}; install it with pip install "multiform[web]".')
     from multiform import web
 
-    if not console.quiet:
-        _log_to_stderr()
     is_first = True
 
     def told(address: str, token: str) -> None:
@@ -75,7 +74,7 @@ def serve(
     if allow_remote and not console.quiet:
         say(f"note: {REMOTE}", err=True)
     # Ctrl-C and SIGTERM are how one stops it, and no errors; what was being answered has been by then.
-    with suppress(KeyboardInterrupt, Terminated):
+    with suppress(KeyboardInterrupt, Terminated), _log_on_stderr(console.quiet):
         web.serve(path, host=host, port=port, allow_remote=allow_remote, names=names, language=language, told=told)
     if not (console.quiet or console.as_json):
         say("stopped.", err=True)
@@ -86,12 +85,21 @@ class _Visible(logging.Formatter):
         return visible(super().format(record)).replace("\n", " ")
 
 
-def _log_to_stderr() -> None:
+@contextmanager
+def _log_on_stderr(quiet: bool) -> Iterator[None]:
     """One line a request, and whatever uvicorn warns of."""
-    lines = logging.StreamHandler(sys.stderr)
+    lines = logging.NullHandler() if quiet else logging.StreamHandler(sys.stderr)
     lines.setFormatter(_Visible("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-    for name, level in (("multiform.web", logging.INFO), ("uvicorn.error", logging.WARNING)):
-        logger = logging.getLogger(name)
+    loggers = {logging.getLogger("multiform.web"): logging.INFO, logging.getLogger("uvicorn.error"): logging.WARNING}
+    before = {logger: (logger.level, logger.propagate) for logger in loggers}
+    for logger, level in loggers.items():
         logger.addHandler(lines)
         logger.setLevel(level)
         logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, (level, propagate) in before.items():
+            logger.removeHandler(lines)
+            logger.setLevel(level)
+            logger.propagate = propagate

@@ -172,14 +172,16 @@ std::vector<Solver*> listed(const nb::list& members) {
 }
 
 // As many members side by side as share out evenly over the threads; the rest one after the other, each on the whole
-// team. `advance(member, team, deadline)` goes on with a member until it is done or the deadline is past.
+// team, or side by side as well where a member is too small to be `shared`. `advance(member, team, deadline)` goes on
+// with a member until it is done or the deadline is past.
 template <typename Solver, typename Advance>
-void run_batch(const std::vector<Solver*>& members, int n_threads, double seconds, Advance&& advance) {
+void run_batch(const std::vector<Solver*>& members, int n_threads, bool shared, double seconds, Advance&& advance) {
     nb::gil_scoped_release release;
     const double deadline = seconds_now() + seconds;
     Team team(n_threads);
     const auto n_members = static_cast<int64_t>(members.size());
-    const int64_t side_by_side = team.size() > 1 ? n_members - n_members % team.size() : 0;
+    const int64_t uneven = shared ? n_members % team.size() : 0;
+    const int64_t side_by_side = team.size() > 1 ? n_members - uneven : 0;
     team.each(side_by_side, [&](int64_t index, int) {
         Team alone(1);
         if (seconds_now() < deadline || index < team.size()) advance(*members[index], alone, deadline);
@@ -414,12 +416,12 @@ NB_MODULE(_core, module) {
         nb::arg("epsilon"), nb::arg("revisit"), nb::arg("final_rate"), nb::arg("steps"));
     module.def(
         "train_adam",
-        [](nb::typed<nb::list, HeldAdam> members, int n_threads, int64_t until, double seconds) {
+        [](nb::typed<nb::list, HeldAdam> members, int n_threads, bool shared, int64_t until, double seconds) {
             run_batch(
-                listed<AdamMember>(members), n_threads, seconds,
+                listed<AdamMember>(members), n_threads, shared, seconds,
                 [until](AdamMember& member, Team& team, double deadline) { member.train(team, until, deadline); });
         },
-        nb::arg("members"), nb::arg("n_threads"), nb::arg("until"), nb::arg("seconds"));
+        nb::arg("members"), nb::arg("n_threads"), nb::arg("shared"), nb::arg("until"), nb::arg("seconds"));
 
     nb::class_<HeldCpm>(module, "CpmMember")
         .def_prop_ro("passes", [](const HeldCpm& held) { return held.solver->sweeps(); })
@@ -451,15 +453,15 @@ NB_MODULE(_core, module) {
         nb::arg("largest"), nb::arg("largest_offset"));
     module.def(
         "sweep_cpm",
-        [](nb::typed<nb::list, HeldCpm> members, int n_threads, int64_t until, double seconds) {
+        [](nb::typed<nb::list, HeldCpm> members, int n_threads, bool shared, int64_t until, double seconds) {
             const std::vector<CpmMember*> batch = listed<CpmMember>(members);
             CpmMember::share(batch);
-            run_batch(batch, n_threads, seconds, [until](CpmMember& member, Team& team, double deadline) {
+            run_batch(batch, n_threads, shared, seconds, [until](CpmMember& member, Team& team, double deadline) {
                 while (member.sweeps() < until && member.sweep(team, deadline) && seconds_now() < deadline) {
                 }
             });
         },
-        nb::arg("members"), nb::arg("n_threads"), nb::arg("until"), nb::arg("seconds"));
+        nb::arg("members"), nb::arg("n_threads"), nb::arg("shared"), nb::arg("until"), nb::arg("seconds"));
 
     module.def("member_values", &member_values, nb::arg("rows"), nb::arg("weights"), nb::arg("columns").none(),
                nb::arg("sgemm"), nb::arg("n_threads"), nb::arg("out"));

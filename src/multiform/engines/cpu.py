@@ -94,7 +94,7 @@ class _CpuState:
     _counted: tuple[str, ...]
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch) -> None:
-        self._n_threads = engine.n_threads
+        self._n_threads, self._shared = engine.n_threads, True
         self._problem = _core.problem(engine.core_rows(problem.rows), problem.target, problem.n_classes, sgemm())
         self.coefficients: list[Floats] = []
         self._members: list[Any] = []
@@ -119,7 +119,7 @@ class _CpuState:
 
     def advance(self, until: int, seconds: float) -> None:
         with single_threaded_blas():
-            getattr(_core, self._loop)(self._members, self._n_threads, until, seconds)
+            getattr(_core, self._loop)(self._members, self._n_threads, self._shared, until, seconds)
 
     def release(self) -> None:
         """Nothing is held of a device."""
@@ -159,7 +159,7 @@ class _AdamState(_CpuState):
         # The threads wait for each other twice per step; members side by side do not.
         a_step = 2 * min(solver.batch_size, len(problem.target)) * max(one.size for one in self.coefficients)
         worth = threads_worth_waiting_for(engine.n_threads, a_step, engine.worth_a_thread)
-        self._n_threads = min(engine.n_threads, max(len(batch), worth))
+        self._n_threads, self._shared = min(engine.n_threads, max(len(batch), worth)), worth > 1
 
     @property
     def moments(self) -> list[Moments]:

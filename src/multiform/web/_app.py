@@ -119,8 +119,7 @@ def _unfamiliar(error: Any) -> Problem:
 
 
 def _sentence(error: Any) -> str:
-    text = " ".join(str(error).split())
-    return text if text.endswith((".", "!", "?")) else f"{text}."
+    return " ".join(str(error).split())
 
 
 def serve(

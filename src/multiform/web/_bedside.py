@@ -132,7 +132,7 @@ class _Bedside:
         """Go on with a session that was downloaded."""
         _, _, content = await form_with_file(request, "session")
         try:
-            case = await request.app.state.work(self.sessions.new, content.decode("utf-8") or "{}")
+            case = await request.app.state.work(self.sessions.new, content.decode("utf-8", "replace") or "{}")
         except ValueError as error:
             words = self.render.words(request)
             raise Problem(422, f"{words('session_refused')} {error}") from error

@@ -201,7 +201,7 @@ class TableModel:
         -------
         told : dict or None
             ``label`` and ``chance`` after it, and ``changes``: ``column``, ``from``, ``to``. None if none was found, or
-            if the model does not know what its columns looked like.
+            if the model does not know how.
         """
         frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
         if isinstance(self.model, TableClassifier):

@@ -122,8 +122,11 @@ def _table_schemas(model: TableModel) -> Schema:
             told
             | {
                 "chances": CHANCES,
-                "deciding": _list(_object({"column": TEXT, "change": NUMBER}))
-                | {"description": "How the chance of the label falls if the cell were not known."},
+                "deciding": _list(_object({"column": TEXT, "change": NUMBER, "share": NUMBER}, ["column"]))
+                | {
+                    "description": "change: how the chance of the label falls if the cell were not known; or, of a "
+                    "classifier without a table, its exact share in the decision."
+                },
                 "notes": NOTES,
             },
             ["label", "chance", "chances", "deciding", "notes"],

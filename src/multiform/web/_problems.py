@@ -42,6 +42,7 @@ class Problem(Exception):
     """
 
     def __init__(self, status: int, detail: str, name: str = "", **more: Any) -> None:
+        detail = detail if detail.endswith((".", "!", "?")) else f"{detail}."
         super().__init__(detail)
         self.status, self.detail, self.name, self.more = status, detail, name, more
 

@@ -87,7 +87,9 @@ def test_a_whole_case_by_keyboard_alone(person, tmp_path):
     assert "/cases/" in someone.page.evaluate("location.pathname")
     assert someone.text("#next-title") == "pain"
     before = someone.text("section[aria-labelledby=answer-title]")
-    someone.page.evaluate("document.getElementById('f1').value = 'yes'")
+    for _ in ("no", "sometimes", "yes"):
+        someone.press("ArrowDown")
+    assert someone.page.evaluate("document.activeElement.value") == "yes"
     someone.leaving(lambda: (someone.press("Tab"), someone.press("Enter")))  # the button comes after the entry
     assert someone.text("section[aria-labelledby=answer-title]") != before
     assert "2.50" in someone.text("section[aria-labelledby=bill-title]")

@@ -319,6 +319,7 @@ def test_a_labelled_table_has_a_report(desk):
     where = sent(browser, "old.csv", samples.patients().write_csv().encode())
     page = browser.get(where)
     assert f'<iframe class="report" src="{where}/report"' in page.text
+    assert "100% of the rows are rows that the model was trained on" in page.text
     assert "frame-src 'self'" in page.headers["content-security-policy"]
     report = browser.get(f"{where}/report")
     assert "style-src 'sha256-" in report.headers["content-security-policy"]

@@ -234,14 +234,16 @@ class TableModel:
         judged.add(frame)
         return judged.as_dict() | {"notes": [*judged.notes(), *judged.known.sentences()]}
 
-    def report(self, frame: Any, target: str | None = None) -> str:
-        """A labelled table: the page that ``multiform report`` writes, without other classifiers beside."""
+    def report(self, frame: Any, target: str | None = None) -> tuple[str, list[str]]:
+        """A labelled table: the page that ``multiform report`` writes, without other classifiers beside; and notes."""
         from multiform.reporting import report
 
         rows, labels = labelled(self.model, frame, self._target(target))
-        if isinstance(self.model, TableClassifier):
-            return report(self.model, rows, labels, baselines=False).html
-        return report(self.estimator, self.model.named(rows), labels, baselines=False).html
+        overlap = self.model.overlap(rows, labels)
+        model, X = (
+            (self.model, rows) if isinstance(self.model, TableClassifier) else (self.estimator, self.model.named(rows))
+        )
+        return report(model, X, labels, baselines=False).html, overlap.notes() if overlap is not None else []
 
     def _target(self, target: str | None) -> str:
         found = target or self.target

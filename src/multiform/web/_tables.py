@@ -52,6 +52,7 @@ class Answered:
     first: Any = None  # rows that are shown
     frames: list[Any] = field(default_factory=list)  # what the report needs
     report: str = ""
+    report_notes: list[str] = field(default_factory=list)
     no_report: str = ""
     task: asyncio.Task[None] | None = None
 
@@ -208,7 +209,7 @@ class _Tables:
     async def _reported(self, work: Any, table: Answered) -> None:
         frame = polars().concat(table.frames, how="vertical_relaxed")
         try:
-            table.report = await work(self.model.report, frame, table.target)
+            table.report, table.report_notes = await work(self.model.report, frame, table.target)
         except (ValueError, ImportError, MemoryError) as error:
             table.no_report = str(error)
 

@@ -295,15 +295,13 @@ def test_a_table_is_answered_row_by_row(desk):
     assert browser.get(where).status_code == 404
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "arrow", "tsv", "csv.gz"])
+@pytest.mark.parametrize("suffix", ["parquet", "tsv", "csv.gz"])
 def test_tables_of_other_formats(desk, suffix, tmp_path):
     import gzip
 
     path, table = tmp_path / f"new.{suffix}", samples.patients().drop("state")
     if suffix == "parquet":
         table.write_parquet(path)
-    elif suffix == "arrow":
-        table.write_ipc(path)
     elif suffix == "tsv":
         table.write_csv(path, separator="\t")
     else:
@@ -333,8 +331,38 @@ def test_tables_that_cannot_be_answered(desk):
     page = browser.get(sent(browser, "a.csv", b"a,b\n1,2\n")).text
     assert "The table has no column &#39;age (years)&#39;, which the model needs" in page
     assert browser.get(sent(browser, "a.csv", b"")).text.count("a.csv is empty") == 1
-    assert "cannot be read as parquet" in browser.get(sent(browser, "a.parquet", b"no")).text
+    assert "cannot be read as parquet" in browser.post("/table", files={"table": ("a.parquet", b"no")}).text
     assert browser.post("/table", files={"table": ("a.exe", b"")}).status_code == 415
+
+
+def test_small_files_that_unpack_to_much(desk, tmp_path, monkeypatch):
+    import gzip
+
+    from multiform.web import _tables
+
+    monkeypatch.setattr(_tables, "MOST_BYTES", 2**20)
+    browser = desk.page
+    many = pl.DataFrame({"age (years)": pl.zeros(1_000_001, eager=True)})
+    many.write_parquet(tmp_path / "many.parquet")
+    answer = browser.post("/table", files={"table": ("many.parquet", (tmp_path / "many.parquet").read_bytes())})
+    assert answer.status_code == 413
+    assert "may have 1,000,000 rows" in answer.text
+    long = samples.patients().drop("state").head(30).with_columns(pl.lit("x" * 2**16).alias("pain"))
+    page = browser.get(sent(browser, "long.csv.gz", gzip.compress(long.write_csv().encode()))).text
+    assert "MB of text, unpacked" in page
+
+
+def test_what_is_sent_never_touches_the_disk(desk, monkeypatch):
+    import tempfile
+
+    def rollover(self):
+        raise AssertionError("a file was written")
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rollover)
+    table = samples.patients().drop("state")
+    content = pl.concat([table] * 200).write_csv().encode()
+    assert len(content) > 2 * 2**20
+    assert "80,000 rows are answered." in desk.page.get(sent(desk.page, "new.csv", content)).text
 
 
 def test_few_tables_are_kept(desk):

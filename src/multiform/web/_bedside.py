@@ -124,9 +124,13 @@ class _Bedside:
 
     async def download(self, request: Request) -> Response:
         """The session, to go on with tomorrow."""
-        with self.sessions.at(request.path_params["id"]) as case:
-            text = case.session.to_json()
-        return Response(text, 200, attachment("case.json"), "application/json")
+        id = request.path_params["id"]
+
+        def written() -> str:
+            with self.sessions.at(id) as case:
+                return case.session.to_json()
+
+        return Response(await request.app.state.work(written), 200, attachment("case.json"), "application/json")
 
     async def open(self, request: Request) -> Response:
         """Go on with a session that was downloaded."""

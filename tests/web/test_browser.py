@@ -283,6 +283,29 @@ def test_the_form(person):
     unharmed(someone)
 
 
+def test_the_form_by_keyboard_alone(person):
+    someone = person("table_model")
+    someone.press("Tab")
+    assert someone.focused() == "Skip to the content"
+    someone.press("Enter")
+    someone.press("Tab")
+    assert someone.focused() == "f0"
+    someone.write("61")
+    someone.press("Tab")
+    for _ in ("no", "sometimes", "yes"):
+        someone.press("ArrowDown")
+    someone.press("Tab")
+    someone.press("Tab")  # the pressure is not known
+    someone.write("7,1")
+    someone.leaving(lambda: someone.press("Enter"))
+    assert "This is a date" not in someone.text()
+    assert someone.focused() == "f4"  # the date is needed
+    someone.fill("f4", "2024-05-05")
+    someone.leaving(lambda: someone.press("Enter"))
+    assert someone.focused() == "answer"  # where one reads on
+    unharmed(someone)
+
+
 def test_two_cases_side_by_side(person):
     someone = person("table_model")
     ask(someone)
@@ -456,7 +479,7 @@ def views_of_classifier(someone):
 
 @pytest.mark.parametrize("model", ["plan", "triage_model"])
 def test_every_view_is_sound(person, model, tmp_path):
-    """At both widths, light and dark: nothing in the console, no stranger asked, nothing sticks out, axe finds nothing."""
+    """Both widths, light and dark: an empty console, no stranger asked, nothing sticks out, axe finds nothing."""
     someone = person(model)
     someone.folder = tmp_path
     views = views_of_plan if model == "plan" else views_of_classifier

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from importlib.resources import files
+from pathlib import Path
 from string import Formatter
 
 import polars as pl
@@ -13,6 +14,7 @@ from tests.web import samples
 from tests.web.conftest import served
 
 pytest.importorskip("starlette")
+from multiform.web import application
 from multiform.web._forms import as_number
 from multiform.web._words import Words, chosen, languages
 
@@ -255,6 +257,36 @@ def test_every_kind_of_model_has_its_pages(model):
         assert page.text.count('class="differs"') == 1
         locked = browser.post(f"{where}/locks", data={"lock-f0": "yes"})
         assert "checked" in browser.get(locked.headers["location"].partition("#")[0]).text
+
+
+GOLDEN = sorted((Path(__file__).parents[1] / "files" / "golden" / "0.1.0").glob("*.mfm"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_files_of_the_first_version_have_pages(path):
+    """They know nothing of what training looked like."""
+    if path.stem == "patches":
+        with pytest.raises(ValueError, match="holds no classifier and no plan, but ImagePatches"):
+            application(path)
+        return
+    with served(path) as server, server.browser() as browser:
+        page = browser.get("/").text
+        assert f" · {path.name}</title>" in page
+        keys = re.findall(r'id="(f\d+)"', page)
+        choices = dict(
+            re.findall(r'<select id="(f\d+)"[^>]*>\s*<option[^>]*>[^<]*</option>\s*<option value="([^"]*)"', page)
+        )
+        dates = set(re.findall(r'id="(f\d+)"[^>]*type="date"', page))
+        form = {key: choices.get(key, "2020-02-02" if key in dates else "1") for key in keys}
+        if "Next test" in page:
+            answer = browser.post("/cases", data=form | {"action": "observe", "test": "0", "version": "0"})
+        elif keys:
+            answer = browser.post("/cases", data=form)
+        else:
+            assert "too many for a form" in page
+            return
+        assert answer.status_code == 303, answer.text
+        assert browser.get(answer.headers["location"].partition("#")[0]).status_code == 200
 
 
 def test_a_model_of_very_many_columns_has_no_form():

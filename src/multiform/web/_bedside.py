@@ -211,7 +211,8 @@ class _Bedside:
     def entry(self, name: str, words: Words) -> Field:
         """The entry of a feature."""
         known = self.model.fields[name]
-        return field(self.keys[name], name, known.kind, self.model.planner.seen_.get(name), True, words)
+        seen = self.model.planner.seen_.get(name)
+        return field(self.keys[name], name, known.kind, seen, True, words, known.choices)
 
     def had(self, name: str, words: Words) -> str:
         """What training patients had."""

@@ -264,6 +264,8 @@ def opened(model: Any, name: str | None = None) -> PlanModel | TableModel:
         if not hasattr(model, "plan_"):
             raise ValueError(f"{name} holds a plan that is not fitted.")
         return PlanModel(model, name)
+    if not hasattr(model, "predict"):
+        raise ValueError(f"{name} holds no classifier and no plan, but {type(model).__name__}, which answers nothing.")
     if not hasattr(model, "classes_"):
         raise ValueError(f"{name} holds a {type(model).__name__} that is not fitted.")
     return TableModel(model if isinstance(model, TableClassifier) else MatrixModel(model), name)

@@ -147,7 +147,7 @@ class _Questions:
         if len(self.model.fields) > MOST_FIELDS:
             return []
         return [
-            field(f"f{number}", name, known.kind, self.seen.get(name), known.may_be_missing, words)
+            field(f"f{number}", name, known.kind, self.seen.get(name), known.may_be_missing, words, known.choices)
             for number, (name, known) in enumerate(self.model.fields.items())
         ]
 

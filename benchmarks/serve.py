@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -71,14 +71,14 @@ class Server:
 @contextmanager
 def running(*words: str) -> Iterator[Server]:
     """A server until the block ends."""
-    process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        server = Server(process)
-        yield server
-        server.connection.close()
-    finally:
-        process.terminate()
-        process.wait(20)
+    command = [sys.executable, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            server = Server(process)
+            with closing(server.connection):
+                yield server
+        finally:
+            process.terminate()
 
 
 def serving(path: Path) -> Any:

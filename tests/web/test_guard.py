@@ -213,6 +213,22 @@ def test_a_gigabyte_that_does_not_say_so_is_refused_on_the_way(matrix_model):
         assert client.get(MODEL).status_code == 200
 
 
+def test_bodies_of_all_requests_together_are_bounded(matrix_model):
+    """Half a body, held open, leaves no room for another of that size; afterwards there is."""
+    with served(matrix_model, Limits(body_bytes=10**6, all_bytes=10**6)) as server, server.client() as client:
+        head = f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.token}\r\n"
+        large = b" " * 600_000 + b'{"rows": [[1, 2, 3]]}'
+        json_type = {"content-type": "application/json"}
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as half:
+            half.sendall(f"{head}Content-Length: 1000000\r\n\r\n".encode() + b" " * 600_000)
+            while (response := client.post("/v1/predict", content=large, headers=json_type)).status_code == 200:
+                time.sleep(0.01)
+            assert "too much is being sent at once" in problem(response, 503)
+            assert client.post("/v1/predict", json={"rows": [[1, 2, 3]]}).status_code == 200
+        while client.post("/v1/predict", content=large, headers=json_type).status_code != 200:
+            time.sleep(0.01)
+
+
 def test_slow_bodies_end(matrix_model):
     """A drop now and then, for ever: neither the request nor the connection stays."""
     with served(matrix_model, Limits(body_seconds=0.5)) as server:

@@ -178,7 +178,7 @@ def with_numbers(frame: Any, names: Sequence[str]) -> Any:
     names = [name for name in names if types[name] == pl.String]
     step = max(1, MOST_AT_ONCE // max(1, len(frame)))
     found = [series for at in range(0, len(names), step) for series in _numbers_of(frame.select(names[at : at + step]))]
-    return frame.with_columns(found)
+    return frame.with_columns(found) if found else frame
 
 
 def _numbers_of(frame: Any) -> list[Any]:

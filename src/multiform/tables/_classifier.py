@@ -386,7 +386,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix, found = self._read(X)
         unknown = Unknown(self.estimator_, matrix, found, self.columns_)
         answers = answers_of(self.estimator_, matrix, chances=chances, unknown=unknown)
-        return (answers.with_columns(found.notes().alias("unfamiliar")) if self.seen_ else answers), found
+        return (answers.hstack([found.notes().alias("unfamiliar")]) if self.seen_ else answers), found
 
     def _read(self, X: Any) -> tuple[Doubles, Familiarity]:
         check_is_fitted(self, "columns_")

@@ -19,7 +19,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ class Source:
 
     path: str
     format: str
-    content: bytes | None = None
+    content: bytes | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:

@@ -58,8 +58,8 @@ class Limits:
 
     Attributes
     ----------
-    body_bytes : int
-        Of the body of a request.
+    body_bytes, all_bytes : int
+        Of the body of a request, and of the bodies of all requests at once.
     body_seconds : float
         Until the body is there, and between two pieces of an answer that is read.
     cells : int
@@ -73,6 +73,7 @@ class Limits:
     """
 
     body_bytes: int = 64 * 2**20
+    all_bytes: int = 256 * 2**20
     body_seconds: float = 60.0
     cells: int = 10_000_000
     requests: int = 64
@@ -165,7 +166,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp, access: Access, limits: Limits, refusal: Callable[[Request, Problem], Response]):
         self.app, self.access, self.limits, self.refusal = app, access, limits, refusal
-        self._at_once = 0
+        self._at_once = self._held = 0  # requests, and bytes of their bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -207,10 +208,12 @@ class Guard:
         if self._at_once >= self.limits.requests:
             raise Problem(503, f"{self.limits.requests} requests are being answered; ask again in a moment.")
         self._at_once += 1
+        body = _Body(self, request, receive)
         try:
-            await self.app(request.scope, self._limited(request, receive), send)
+            await self.app(request.scope, body.receive, send)
         finally:
             self._at_once -= 1
+            self._held -= body.n_bytes
 
     def _refused(self, request: Request) -> Response | None:
         """An answer to whoever may not ask, or has come to get a cookie; None for all others."""
@@ -246,34 +249,41 @@ class Guard:
             401, "open the address that the server has printed; it is good for one browser, and it prints another."
         )
 
-    def _limited(self, request: Request, receive: Receive) -> Receive:
-        """Count the bytes of the body, and let it come in time."""
-        limits = self.limits
+
+class _Body:
+    """The body of a request: its bytes are counted, and it comes in time."""
+
+    def __init__(self, guard: Guard, request: Request, receive: Receive) -> None:
+        self._guard, self._receive, self._limits = guard, receive, guard.limits
+        self._until = asyncio.get_running_loop().time() + self._limits.body_seconds
+        self._is_whole, self.n_bytes = False, 0
         stated = request.headers.get("content-length", "0")
-        if stated.isdecimal() and (len(stated) > 15 or int(stated) > limits.body_bytes):
-            raise Problem(413, f"a body may have {limits.body_bytes:,} bytes; send fewer rows at a time.")
+        if stated.isdecimal():
+            self._check(int(stated[:18]))
         if request.headers.get("content-encoding", "identity") != "identity":
             raise Problem(415, "a body must not be compressed; send it as it is.")
-        found = 0
-        until = asyncio.get_running_loop().time() + limits.body_seconds
-        whole = False
 
-        async def counted() -> Message:
-            nonlocal found, whole
-            if whole:
-                return await receive()  # whether the reader has gone
-            try:
-                async with asyncio.timeout_at(until):
-                    message = await receive()
-            except TimeoutError:
-                raise Problem(408, f"the body did not come within {limits.body_seconds:g} seconds.") from None
-            found += len(message.get("body", b""))
-            whole = not message.get("more_body", False)
-            if found > limits.body_bytes:
-                raise Problem(413, f"a body may have {limits.body_bytes:,} bytes; send fewer rows at a time.")
-            return message
+    def _check(self, n_bytes: int) -> None:
+        if n_bytes > self._limits.body_bytes:
+            raise Problem(413, f"a body may have {self._limits.body_bytes:,} bytes; send fewer rows at a time.")
+        if self._guard._held - self.n_bytes + n_bytes > self._limits.all_bytes:
+            raise Problem(503, "too much is being sent at once; send it again in a moment.")
 
-        return counted
+    async def receive(self) -> Message:
+        """The next piece, as ASGI has it."""
+        if self._is_whole:
+            return await self._receive()  # whether the reader has gone
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem(408, f"the body did not come within {self._limits.body_seconds:g} seconds.") from None
+        size = len(message.get("body", b""))
+        self._is_whole = not message.get("more_body", False)
+        self._check(self.n_bytes + size)
+        self.n_bytes += size
+        self._guard._held += size
+        return message
 
 
 def _place(error: BaseException) -> str:

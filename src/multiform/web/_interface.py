@@ -28,6 +28,7 @@ from multiform.web._work import Work
 JSON, CSV, LINES = "application/json", "text/csv", "application/x-ndjson"
 PIECE = 2_000  # rows that are answered at a time where answers come as they are made
 MOST_NOTES = 10
+SMALL = 10_000  # bytes
 
 
 def interface_routes(model: PlanModel | TableModel) -> list[Route]:
@@ -212,7 +213,8 @@ async def _predict(request: Request) -> Response:
     wanted = _wanted(request, media)
     if media == JSON:
         value = await _object(request, {"rows": list, "columns": list, "chances": bool}, ("rows",))
-        return await work(_answered, model, told, value, wanted)
+        is_small = len(await request.body()) < SMALL
+        return await (work.small if is_small else work)(_answered, model, told, value, wanted)
     chances = _flag(request, "chances")
     body = await request.body()
     if media == ARROW:

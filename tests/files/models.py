@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 from sklearn.datasets import load_iris
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -96,6 +97,12 @@ def _model(name):
         return qms.fit(with_gaps(X), y)
     if name == "cv, gaps":
         return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0).fit(with_gaps(X), y)
+    if name == "cv, partners":
+        # So poor a model of ours that all of them get a share.
+        forests = [ExtraTreesClassifier(4, max_depth=2), RandomForestClassifier(2, max_depth=2)]
+        boosting = HistGradientBoostingClassifier(max_iter=8, max_leaf_nodes=4)
+        shared = {"encodings": ["plain"], "max_iter": 1, "cv": 3, "ensemble_size": 20, "random_state": 0}
+        return QMSClassifierCV((3.0,), partners=[*forests, boosting], **shared).fit(X, y)
     if name == "loyalty":
         return LoyaltyClassifier(qms, cv=3, random_state=0).fit(X, y)
     if name == "loyalty, ladder":
@@ -140,6 +147,7 @@ NAMES = (
     "cv",
     "qms, gaps",
     "cv, gaps",
+    "cv, partners",
     "loyalty",
     "loyalty, ladder",
     "loyalty, logistic regression",

@@ -22,6 +22,8 @@ OPTIONAL = {
     "gaps",
     "frame_columns_",
     "categories_",
+    "partners_",
+    "partner_factors_",
 }
 
 

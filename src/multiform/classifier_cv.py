@@ -97,7 +97,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
         scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
         "plain" for sparse data and for more than 500 columns, 40 where values are missing. Where some are, every
-        encoding is tried without and with columns that tell where ("plain + gaps").
+        encoding is tried without and with columns that tell where ("plain + gaps"). Where half of the columns of three
+        values or more have 12 at most, it tries "one-hot", too: "enriched" without the numbers that are one-hot.
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
     partners : None, "trees" or list of classifiers, default=None

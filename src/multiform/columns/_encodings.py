@@ -32,6 +32,8 @@ from multiform.state import require, require_array, require_names, spend
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
 MOST_WITH_GAPS = 200  # columns of a matrix of which values are missing, so that all correlations can be learnt
+ONE_HOT = "one-hot"  # "enriched" without the numbers that have indicators
+KNOWN = ("plain", "enriched", ONE_HOT)  # of which a model file knows
 WITH_GAPS = " + gaps"  # in the name of an encoding of which columns tell where a value is missing
 N_KNOTS, MANY_KNOTS = 5, 12  # of the hinges, and with many rows
 MANY_ROWS = 1_000  # from which on more knots pay (docs/defaults.md)
@@ -82,7 +84,7 @@ class Encodings:
         X = X if gap is None else _spread_values(X, gap)
         if isinstance(self._asked, str) and self._asked == "auto":
             wide = sparse or X.shape[1] > MOST_ENRICHED or (gap is not None and _enriched_width(X) > MOST_WITH_GAPS)
-            asked = ["plain"] if wide else ["plain", "enriched"]
+            asked = ["plain"] if wide else ["plain", "enriched", *([ONE_HOT] if _mostly_codes(X) else [])]
         names, transformers = [], []
         for encoding in asked:
             name = encoding if isinstance(encoding, str) else type(encoding).__name__
@@ -102,7 +104,7 @@ class Encodings:
                         'known which of its columns they concern; use "plain" and "enriched", or impute.'
                     )
                 transformers.append(clone(encoding).fit(X))
-            elif name != "plain":
+            elif name != "plain" and not (name == ONE_HOT and "enriched" in names):
                 raise ValueError(
                     'encodings of QMSClassifierCV must be "auto", or a list of "plain", "enriched" and transformers; '
                     f"got {encoding!r}."
@@ -121,6 +123,11 @@ class Encodings:
         width = self.n_features
         following = iter(transformers)
         for name in names:
+            if name == ONE_HOT:
+                enriched = names.index("enriched")
+                values = _found(transformers[enriched - names[:enriched].count("plain")])["value_columns"]
+                self.columns.append(np.setdiff1d(self.columns[enriched], values).astype(np.int32))
+                continue
             n_new = 0 if name == "plain" else next(following).transform(row).shape[1]
             own = np.arange(self.n_features if name in ("plain", "enriched") else 0)
             self.columns.append(np.concatenate([own, np.arange(width, width + n_new)]).astype(np.int32))
@@ -156,7 +163,7 @@ class Encodings:
     def _get_state(self) -> dict[str, Any]:
         """What the transformers of "enriched" have found, and not their attributes, which belong to scikit-learn."""
         names = self.names[: len(self.names) // 2] if len(self.told) else self.names
-        others = [name for name in names if name not in ("plain", "enriched")]
+        others = [name for name in names if name not in KNOWN]
         if others:
             raise TypeError(
                 f"encodings of QMSClassifierCV has a transformer of its own, {others[0]}, which a model file cannot "
@@ -169,7 +176,8 @@ class Encodings:
     def _set_state(self, state: dict[str, Any]) -> None:
         require_names(state, "Encodings", ["names", "n_features", "enriched"], ["told"])
         names, p, enriched = state["names"], state["n_features"], state["enriched"]
-        known = isinstance(names, list) and len(names) > 0 and set(names) <= {"plain", "enriched"}
+        known = isinstance(names, list) and len(names) > 0 and set(names) <= set(KNOWN)
+        known = known and (ONE_HOT not in names or "enriched" in names[: names.index(ONE_HOT)])
         require(known, "an encoding is unknown")
         require(type(p) is int and 0 < p < 2**31, "the number of features is wrong")  # columns are 32-bit numbers
         spend(100 * p * len(names), "the columns of the encodings")
@@ -198,6 +206,13 @@ def _enriched_width(X: Array) -> int:
     n_values = [len(np.unique(column)) for column in X.T]
     new = (n if FEWEST_VALUES <= n <= MOST_VALUES else N_KNOTS - 1 if n > MOST_VALUES else 0 for n in n_values)
     return int(2 * X.shape[1] + sum(new))
+
+
+def _mostly_codes(X: Array) -> bool:
+    """Whether half of the columns that have three values or more have few: these may be codes, without an order."""
+    n_values = np.array([len(np.unique(column)) for column in X.T])
+    few = np.sum((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
+    return bool(0 < few >= 0.5 * np.sum(n_values >= FEWEST_VALUES))
 
 
 def _distinct_gaps(gap: Array) -> Array:

@@ -82,9 +82,12 @@ class Encodings:
         asked: list[Any] = [self._asked] if isinstance(self._asked, str) else list(self._asked)
         gap = np.isnan(X) if gaps else None
         X = X if gap is None else _spread_values(X, gap)
-        if isinstance(self._asked, str) and self._asked == "auto":
-            wide = sparse or X.shape[1] > MOST_ENRICHED or (gap is not None and _enriched_width(X) > MOST_WITH_GAPS)
-            asked = ["plain"] if wide else ["plain", "enriched", *([ONE_HOT] if _mostly_codes(X) else [])]
+        auto = isinstance(self._asked, str) and self._asked == "auto"
+        counts_matter = not sparse and (X.shape[1] <= MOST_ENRICHED if auto else "enriched" in asked)
+        n_values = np.array([len(np.unique(column)) for column in X.T]) if counts_matter else np.empty(0)
+        if auto:
+            wide = not counts_matter or (gap is not None and _enriched_width(n_values) > MOST_WITH_GAPS)
+            asked = ["plain"] if wide else ["plain", "enriched", *([ONE_HOT] if _mostly_codes(n_values) else [])]
         names, transformers = [], []
         for encoding in asked:
             name = encoding if isinstance(encoding, str) else type(encoding).__name__
@@ -93,7 +96,6 @@ class Encodings:
                     raise ValueError(
                         'encodings of QMSClassifierCV: "enriched" needs dense X; use "plain", or X.toarray().'
                     )
-                n_values = np.array([len(np.unique(column)) for column in X.T])
                 few = np.flatnonzero((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
                 n_knots = N_KNOTS if len(X) < MANY_ROWS or gap is not None else MANY_KNOTS
                 transformers.append(_enrichment(few, np.flatnonzero(n_values > MOST_VALUES), n_knots=n_knots).fit(X))
@@ -201,16 +203,14 @@ def _enrichment(
     return ColumnTransformer([("values", one_hot, values), ("hinges", splines, hinges)], sparse_threshold=0)
 
 
-def _enriched_width(X: Array) -> int:
-    """How many columns "enriched" would have, and as many more as X has to tell gaps."""
-    n_values = [len(np.unique(column)) for column in X.T]
-    new = (n if FEWEST_VALUES <= n <= MOST_VALUES else N_KNOTS - 1 if n > MOST_VALUES else 0 for n in n_values)
-    return int(2 * X.shape[1] + sum(new))
+def _enriched_width(n_values: Array) -> int:
+    """How many columns "enriched" would have, and as many more to tell gaps; of columns with so many values each."""
+    few = (n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES)
+    return int(2 * len(n_values) + n_values[few].sum() + (N_KNOTS - 1) * (n_values > MOST_VALUES).sum())
 
 
-def _mostly_codes(X: Array) -> bool:
+def _mostly_codes(n_values: Array) -> bool:
     """Whether half of the columns that have three values or more have few: these may be codes, without an order."""
-    n_values = np.array([len(np.unique(column)) for column in X.T])
     few = np.sum((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
     return bool(0 < few >= 0.5 * np.sum(n_values >= FEWEST_VALUES))
 

@@ -242,7 +242,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gaps = has_gaps(self, X)
         categories = Categories.learnt(X, places) if places else None
         width = X.shape[1] if categories is None else categories.width(len(classes))
-        levels = levels_to_try(len(target), width, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
+        levels = self.noise
+        if isinstance(self.noise, str):
+            levels = levels_to_try(len(target), width, entries=entries_of(X), mixed=True)
         noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
             raise ValueError(
@@ -542,9 +544,15 @@ def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: 
     """
     counts = np.zeros(len(log_chances))
     total = np.zeros(log_chances.shape[1:])
+    samples, tiny = np.arange(len(target)), np.finfo(np.float64).tiny
     for step in range(1, n_steps + 1):
         candidates = log_chances[:n_own] if step == 1 else log_chances
-        losses = [_log_loss(log_softmax((total + one) / step, axis=1), target, weight) for one in candidates]
+        losses = []
+        for one in candidates:
+            means = (total + one) / step
+            own = means[samples, target]
+            sums = np.exp(means, out=means).sum(axis=1)  # of means of logarithms of chances: at most 1
+            losses.append(weight @ (np.log(np.maximum(sums, tiny)) - own))
         chosen = int(np.argmin(losses))
         counts[chosen] += 1
         total += log_chances[chosen]

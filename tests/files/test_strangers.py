@@ -143,6 +143,10 @@ def scale_of(value):
     def change(header, arrays):
         node = entry(header["model"], "state", "scaling", "scale")
         arrays[node["array"]] = np.full_like(arrays[node["array"]], value)
+        node = entry(
+            header["model"], "state", "gaps", "deviation"
+        )  # else gaps would add more than there are numbers for
+        arrays[node["array"]] = np.zeros_like(arrays[node["array"]])
 
     return "cv", change
 

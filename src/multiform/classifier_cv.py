@@ -19,7 +19,7 @@ from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
 from multiform.partners import Partner, cross_fitted, partners_named, read_rows
-from multiform.prediction import fit_temperature, log_scores, mean_temperature, probabilities
+from multiform.prediction import fit_temperatures, log_scores, mean_temperature, probabilities
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -311,7 +311,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The first `n_own` settings are ours, the others partners.
         """
-        temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
+        temperatures = fit_temperatures(unseen, target, weight)
         log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
         return temperatures, log_chances, _greedy_shares(log_chances, target, weight, self.ensemble_size, n_own)
 

@@ -259,6 +259,14 @@ def test_every_kind_of_model_has_its_pages(model):
         assert "checked" in browser.get(locked.headers["location"].partition("#")[0]).text
 
 
+def test_numbers_that_no_model_can_read():
+    with served(samples.plain_model()) as server, server.browser() as browser:
+        page = browser.post("/cases", data={"f0": "1e308", "f1": "5"})
+        assert page.status_code == 200
+        assert 'role="alert" lang="en"' in page.text
+        assert 'value="1e308"' in page.text
+
+
 GOLDEN = sorted((Path(__file__).parents[1] / "files" / "golden" / "0.1.0").glob("*.mfm"))
 
 

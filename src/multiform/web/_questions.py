@@ -186,6 +186,8 @@ class _Questions:
             "loyalty": told.get("loyalty"),
             "accepted": told.get("accepted"),
             "unfamiliar": told.get("unfamiliar"),
+            "trust": told.get("trust"),
+            "trust_needed": told.get("trust_needed"),
             "notes": [self.note(cell, known, words) for cell in told["unfamiliar_cells"]],
             "exact": exact,
             "second": next((label for label, _ in chances if label != str(told["label"])), ""),

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from importlib.resources import files
+from pathlib import Path
 from string import Formatter
 
 import polars as pl
@@ -13,6 +14,7 @@ from tests.web import samples
 from tests.web.conftest import served
 
 pytest.importorskip("starlette")
+from multiform.web import application
 from multiform.web._forms import as_number
 from multiform.web._words import Words, chosen, languages
 
@@ -257,6 +259,36 @@ def test_every_kind_of_model_has_its_pages(model):
         assert "checked" in browser.get(locked.headers["location"].partition("#")[0]).text
 
 
+GOLDEN = sorted((Path(__file__).parents[1] / "files" / "golden" / "0.1.0").glob("*.mfm"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_files_of_the_first_version_have_pages(path):
+    """They know nothing of what training looked like."""
+    if path.stem == "patches":
+        with pytest.raises(ValueError, match="holds no classifier and no plan, but ImagePatches"):
+            application(path)
+        return
+    with served(path) as server, server.browser() as browser:
+        page = browser.get("/").text
+        assert f" · {path.name}</title>" in page
+        keys = re.findall(r'id="(f\d+)"', page)
+        choices = dict(
+            re.findall(r'<select id="(f\d+)"[^>]*>\s*<option[^>]*>[^<]*</option>\s*<option value="([^"]*)"', page)
+        )
+        dates = set(re.findall(r'id="(f\d+)"[^>]*type="date"', page))
+        form = {key: choices.get(key, "2020-02-02" if key in dates else "1") for key in keys}
+        if "Next test" in page:
+            answer = browser.post("/cases", data=form | {"action": "observe", "test": "0", "version": "0"})
+        elif keys:
+            answer = browser.post("/cases", data=form)
+        else:
+            assert "too many for a form" in page
+            return
+        assert answer.status_code == 303, answer.text
+        assert browser.get(answer.headers["location"].partition("#")[0]).status_code == 200
+
+
 def test_a_model_of_very_many_columns_has_no_form():
     import numpy as np
 
@@ -295,15 +327,13 @@ def test_a_table_is_answered_row_by_row(desk):
     assert browser.get(where).status_code == 404
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "arrow", "tsv", "csv.gz"])
+@pytest.mark.parametrize("suffix", ["parquet", "tsv", "csv.gz"])
 def test_tables_of_other_formats(desk, suffix, tmp_path):
     import gzip
 
     path, table = tmp_path / f"new.{suffix}", samples.patients().drop("state")
     if suffix == "parquet":
         table.write_parquet(path)
-    elif suffix == "arrow":
-        table.write_ipc(path)
     elif suffix == "tsv":
         table.write_csv(path, separator="\t")
     else:
@@ -333,8 +363,38 @@ def test_tables_that_cannot_be_answered(desk):
     page = browser.get(sent(browser, "a.csv", b"a,b\n1,2\n")).text
     assert "The table has no column &#39;age (years)&#39;, which the model needs" in page
     assert browser.get(sent(browser, "a.csv", b"")).text.count("a.csv is empty") == 1
-    assert "cannot be read as parquet" in browser.get(sent(browser, "a.parquet", b"no")).text
+    assert "cannot be read as parquet" in browser.post("/table", files={"table": ("a.parquet", b"no")}).text
     assert browser.post("/table", files={"table": ("a.exe", b"")}).status_code == 415
+
+
+def test_small_files_that_unpack_to_much(desk, tmp_path, monkeypatch):
+    import gzip
+
+    from multiform.web import _tables
+
+    monkeypatch.setattr(_tables, "MOST_BYTES", 2**20)
+    browser = desk.page
+    many = pl.DataFrame({"age (years)": pl.zeros(1_000_001, eager=True)})
+    many.write_parquet(tmp_path / "many.parquet")
+    answer = browser.post("/table", files={"table": ("many.parquet", (tmp_path / "many.parquet").read_bytes())})
+    assert answer.status_code == 413
+    assert "may have 1,000,000 rows" in answer.text
+    long = samples.patients().drop("state").head(30).with_columns(pl.lit("x" * 2**16).alias("pain"))
+    page = browser.get(sent(browser, "long.csv.gz", gzip.compress(long.write_csv().encode()))).text
+    assert "MB of text, unpacked" in page
+
+
+def test_what_is_sent_never_touches_the_disk(desk, monkeypatch):
+    import tempfile
+
+    def rollover(self):
+        raise AssertionError("a file was written")
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rollover)
+    table = samples.patients().drop("state")
+    content = pl.concat([table] * 200).write_csv().encode()
+    assert len(content) > 2 * 2**20
+    assert "80,000 rows are answered." in desk.page.get(sent(desk.page, "new.csv", content)).text
 
 
 def test_few_tables_are_kept(desk):

@@ -124,9 +124,13 @@ class _Bedside:
 
     async def download(self, request: Request) -> Response:
         """The session, to go on with tomorrow."""
-        with self.sessions.at(request.path_params["id"]) as case:
-            text = case.session.to_json()
-        return Response(text, 200, attachment("case.json"), "application/json")
+        id = request.path_params["id"]
+
+        def written() -> str:
+            with self.sessions.at(id) as case:
+                return case.session.to_json()
+
+        return Response(await request.app.state.work(written), 200, attachment("case.json"), "application/json")
 
     async def open(self, request: Request) -> Response:
         """Go on with a session that was downloaded."""
@@ -207,7 +211,8 @@ class _Bedside:
     def entry(self, name: str, words: Words) -> Field:
         """The entry of a feature."""
         known = self.model.fields[name]
-        return field(self.keys[name], name, known.kind, self.model.planner.seen_.get(name), True, words)
+        seen = self.model.planner.seen_.get(name)
+        return field(self.keys[name], name, known.kind, seen, True, words, known.choices)
 
     def had(self, name: str, words: Words) -> str:
         """What training patients had."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -59,21 +59,25 @@ class Field:
     insisted: bool = False
 
 
-def field(key: str, name: str, kind: str, seen: Seen | None, optional: bool, words: Words) -> Field:
-    """The entry of a column; `kind` is what it was taken for (``Column.role``)."""
+def field(
+    key: str, name: str, kind: str, seen: Seen | None, optional: bool, words: Words, choices: Sequence[str] = ()
+) -> Field:
+    """The entry of a column; `kind` is what it was taken for (``Column.role``), `choices` where nothing was `seen`."""
     found = UNIT.fullmatch(name)
     label, unit = (found[1], found[2]) if found else (name, "")
     numeric = kind in ("number", "code")
     entry = "number" if numeric else "text"
-    choices: tuple[tuple[str, str], ...] = ()
+    offered = tuple((one, one) for one in choices) if seen is None and len(choices) <= MOST_CHOICES else ()
+    if offered:
+        entry = "choice"
     if kind == "date":
         entry = "moment" if seen is not None and any(value % 86_400 for value in seen.values) else "date"
     known = () if seen is None or kind not in ("code", "category") else seen.values
     if 0 < len(known) <= MOST_CHOICES and not (seen is not None and seen.n_unnamed):
         entry = "choice"
-        choices = tuple((_sent(value), words.told(value)) for value in sorted(known))
+        offered = tuple((_sent(value), words.told(value)) for value in sorted(known))
     hint = "" if seen is None or entry == "choice" else had(seen, words)
-    return Field(key, name, short(label), short(unit), entry, choices, numeric, optional, hint)
+    return Field(key, name, short(label), short(unit), entry, offered, numeric, optional, hint)
 
 
 def had(seen: Seen, words: Words) -> str:

@@ -180,9 +180,10 @@ class TableModel:
         -------
         told : dict
             ``label``, ``chance``; ``loyalty`` and ``accepted`` where the model knows them; ``unfamiliar``, words or
-            None; ``chances`` by class; ``deciding``, by column, how the chance of the label changes if that cell were
-            not known (``change``): the greater, the more it holds the decision. Of a classifier without a table, its
-            exact ``share`` in the decision.
+            None, and ``unfamiliar_cells``, which these are (``column``, ``value``, ``seen``); ``chances`` by class;
+            ``deciding``, by column, how the chance of the label changes if that cell were not known (``change``): the
+            greater, the more it holds the decision. Of a classifier without a table, its exact ``share`` in the
+            decision.
         """
         frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
         answers, found = self.answers(frame, chances=True)
@@ -196,6 +197,7 @@ class TableModel:
             what, deciding = "share", dict(zip(self.fields, shares.tolist(), strict=True))
         ranked = sorted(deciding.items(), key=lambda one: -abs(one[1]))
         told |= {"chances": chances, "deciding": [{"column": name, what: size} for name, size in ranked]}
+        told["unfamiliar_cells"] = found.cells.drop("row").to_dicts()
         return dict(plain(told | {"notes": found.sentences()}))
 
     def least_change(self, case: Mapping[str, Any], locked: Sequence[str] = ()) -> dict[str, Any] | None:
@@ -266,6 +268,8 @@ def opened(model: Any, name: str | None = None) -> PlanModel | TableModel:
         if not hasattr(model, "plan_"):
             raise ValueError(f"{name} holds a plan that is not fitted.")
         return PlanModel(model, name)
+    if not hasattr(model, "predict"):
+        raise ValueError(f"{name} holds no classifier and no plan, but {type(model).__name__}, which answers nothing.")
     if not hasattr(model, "classes_"):
         raise ValueError(f"{name} holds a {type(model).__name__} that is not fitted.")
     return TableModel(model if isinstance(model, TableClassifier) else MatrixModel(model), name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from multiform.web._forms import Field, field, filled, typed
+from multiform.web._forms import Field, field, filled, had, typed
 from multiform.web._guard import form_of
 from multiform.web._model import TableModel
 from multiform.web._picture import colours
@@ -147,7 +147,7 @@ class _Questions:
         if len(self.model.fields) > MOST_FIELDS:
             return []
         return [
-            field(f"f{number}", name, known.kind, self.seen.get(name), known.may_be_missing, words)
+            field(f"f{number}", name, known.kind, self.seen.get(name), known.may_be_missing, words, known.choices)
             for number, (name, known) in enumerate(self.model.fields.items())
         ]
 
@@ -180,7 +180,7 @@ class _Questions:
             "loyalty": told.get("loyalty"),
             "accepted": told.get("accepted"),
             "unfamiliar": told.get("unfamiliar"),
-            "notes": self.notes(told.get("unfamiliar"), words),
+            "notes": [self.note(cell, known, words) for cell in told["unfamiliar_cells"]],
             "exact": exact,
             "second": next((label for label, _ in chances if label != str(told["label"])), ""),
             "deciding": [
@@ -195,9 +195,11 @@ class _Questions:
             ],
         }
 
-    def notes(self, unfamiliar: str | None, words: Words) -> list[str]:
-        """What is unlike training; the library's own words."""
-        return [] if not unfamiliar else [f"{one}." for one in unfamiliar.split("; ")]
+    def note(self, cell: Mapping[str, Any], known: Mapping[str, Field], words: Words) -> str:
+        """What is unlike training in a cell."""
+        name = cell["column"]
+        value = words("missing") if cell["value"] is None else cell["value"]
+        return words("taken_as_unknown", name=known[name].label, value=value, seen=had(self.seen[name], words))
 
     def changed(self, question: Question, words: Words) -> dict[str, Any] | None:
         """The least change that would alter the answer."""

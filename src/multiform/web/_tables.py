@@ -6,6 +6,7 @@ A table is in memory alone, under a random name, with its answers; few are kept,
 from __future__ import annotations
 
 import asyncio
+import io
 import secrets
 from base64 import b64encode
 from collections import Counter, OrderedDict
@@ -28,12 +29,13 @@ from multiform.web._words import Words, short
 
 MOST_TABLES = 4  # that are kept
 MOST_ROWS = 1_000_000
+MOST_BYTES = 2**28  # of text, unpacked: a small file can hold much
 PIECE = 5_000  # rows that are answered at a time
 MOST_SHOWN = 20  # rows, and labels
 MOST_NOTES = 10
+LARGE = f"A table on the page may have {MOST_ROWS:,} rows and {MOST_BYTES >> 20} MB of text, unpacked;"
 TITLES = {"label": "label", "chance": "chance", "loyalty": "type", "accepted": "accepted", "unfamiliar": "unfamiliar"}
 SUFFIXES = {"csv": "csv", "txt": "csv", "tsv": "tsv", "tab": "tsv", "parquet": "parquet", "pq": "parquet"}
-SUFFIXES |= {"arrow": "arrow", "feather": "arrow", "ipc": "arrow"}
 
 
 @dataclass
@@ -43,6 +45,7 @@ class Answered:
     name: str
     target: str | None
     rows: int = 0
+    size: int = 0
     share: float | None = 0.0
     done: bool = False
     failed: str = ""
@@ -97,9 +100,9 @@ class _Tables:
         plain_name = name.lower().removesuffix(".gz")
         format = SUFFIXES.get(plain_name.rpartition(".")[2])
         if format is None:
-            raise Problem(
-                415, f"{short(name)}: the name does not say what is in it; name it .csv, .tsv, .parquet or .arrow."
-            )
+            raise Problem(415, f"{short(name)}: the name does not say what is in it; name it .csv, .tsv or .parquet.")
+        if format == "parquet":
+            await request.app.state.work(_check_rows, name, content)
         table = Answered(short(name), form.get("target", "").strip() or None)
         id = secrets.token_urlsafe(18)
         self._kept[id] = table
@@ -190,8 +193,10 @@ class _Tables:
             table.target = self.model.target
         if table.target is not None and table.target not in frame.columns:
             raise TableError(f"The table has no column {table.target!r} with the truth.")
-        if table.rows + len(frame) > MOST_ROWS:
-            raise TableError(f"The table has more than {MOST_ROWS:,} rows; `multiform predict` takes larger ones.")
+        texts = frame.select(pl.col(pl.String).str.len_bytes().sum())
+        table.size += int(sum(size or 0 for size in texts.row(0)) if texts.width else 0)
+        if table.rows + len(frame) > MOST_ROWS or table.size > MOST_BYTES:
+            raise TableError(f"{LARGE} `multiform predict` takes larger ones.")
         answers, known = self.model.answers(frame)
         taken = {name: f"{name} given" for name in answers.columns if name in frame.columns}
         told = without_formulas(frame.rename(taken).hstack(answers))
@@ -251,6 +256,19 @@ async def _pieces(work: Any, source: Source) -> AsyncIterator[tuple[Any, float |
                 share = before + (batch.share - before) * min(1.0, (start + PIECE) / n)
             yield batch.frame.slice(start, PIECE), share
         before = batch.share or 0.0
+
+
+def _check_rows(name: str, content: bytes) -> None:
+    """Refuse a Parquet file that says that it has too many rows, before they are made."""
+    import pyarrow  # type: ignore[import-untyped]
+    import pyarrow.parquet  # type: ignore[import-untyped]
+
+    try:
+        rows = pyarrow.parquet.read_metadata(io.BytesIO(content)).num_rows
+    except (pyarrow.ArrowException, OSError) as error:
+        raise Problem(422, f"{short(name)} cannot be read as parquet.") from error
+    if rows > MOST_ROWS:
+        raise Problem(413, f"{LARGE} `multiform predict` takes larger ones.")
 
 
 def _next(found: Iterator[Any]) -> Any:

@@ -15,6 +15,7 @@ import pytest
 import multiform
 from multiform.cli import main
 from multiform.diagnosis import DiagnosisSession
+from multiform.tables import TableClassifier
 from multiform.web import Limits
 from tests.web.conftest import people, served
 from tests.web.test_guard import problem
@@ -284,6 +285,20 @@ def test_a_case_is_assessed(asked, table_model):
     sizes = [abs(one["change"]) for one in told["deciding"]]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 0.01
+
+
+def test_dates_may_be_written_as_iso_8601_has_them(table_model):
+    """Whatever training wrote."""
+    frame = people(100, 3).with_columns(pl.col("visit").str.to_date().dt.strftime("%d.%m.%Y"))
+    model = TableClassifier(multiform.QMSClassifier(2, noise=0.3, max_iter=5, random_state=0)).fit(frame, "level")
+    with served(model) as server, server.client() as client:
+        own, iso, wrong = (
+            client.post("/v1/assess", json={"case": CASE | {"visit": day}}).json()
+            for day in ("04.03.2024", "2024-03-04", "yesterday")
+        )
+    assert own == iso
+    assert own["unfamiliar"] is None
+    assert "visit yesterday" in wrong["unfamiliar"]
 
 
 def test_the_least_change_alters_the_label(asked):

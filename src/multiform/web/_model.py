@@ -158,7 +158,11 @@ class TableModel:
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """Rows as a polars frame; a cell is a number, text, a moment, true, false or None, and one left out a gap."""
         names = dict.fromkeys(name for row in rows for name in row)
-        return polars().DataFrame([_series(name, [row.get(name) for row in rows]) for name in names])
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        for name, field in self.fields.items():
+            if field.kind == "date" and name in columns:
+                columns[name] = _moments(columns[name])
+        return polars().DataFrame([_series(name, cells) for name, cells in columns.items()])
 
     def answers(self, rows: Any, *, chances: bool = False) -> tuple[Any, Any]:
         """As `TableClassifier.answers`: a frame of ``label``, ``chance`` and so on, and what is unlike training."""
@@ -299,6 +303,15 @@ def _series(name: str, cells: list[Any]) -> Any:
     if not kinds <= {int, float, bool, str}:
         raise TableError("a cell is a number, text, true, false or null; got a list or an object.", column=name, row=0)
     return pl.Series(name, [cell if cell is None or isinstance(cell, str) else _text(cell) for cell in cells])
+
+
+def _moments(cells: list[Any]) -> list[Any]:
+    """Text that is a date as ISO 8601 has it, as such, however training wrote it; if all of it is."""
+    try:
+        read = [datetime.fromisoformat(cell).replace(tzinfo=None) if isinstance(cell, str) else cell for cell in cells]
+    except ValueError:
+        return cells
+    return read if {type(cell) for cell in read} <= {datetime, type(None)} else cells
 
 
 def _double(value: float) -> float:

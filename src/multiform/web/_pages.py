@@ -50,7 +50,7 @@ def refusal_page(words: Mapping[str, Words], request: Request, problem: Problem)
     reason = (
         speak("error_404_case") if problem.name == "no-such-case" else problem.detail[:1].upper() + problem.detail[1:]
     )
-    page = render(request, "refusal.html", problem.status, title=title, reason=reason)
+    page = render(request, "refusal.html", problem.status, title=title, reason=reason, path="/")
     for name, value in problem.response().headers.items():
         if name in ("connection", "retry-after", "www-authenticate"):
             page.headers[name] = value

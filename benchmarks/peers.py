@@ -144,6 +144,30 @@ def tuned_svc(n_jobs: int, seed: int) -> Any:
     return TunedSVC(random_state=seed)
 
 
+def catboost(n_jobs: int, seed: int) -> Any:
+    from catboost import CatBoostClassifier
+
+    return CatBoostClassifier(thread_count=n_jobs, random_seed=seed, verbose=0, allow_writing_files=False)
+
+
+def tuned_catboost(n_jobs: int, seed: int) -> Any:
+    from benchmarks.tuned_catboost import TunedCatBoost
+
+    return TunedCatBoost(n_jobs=n_jobs, random_state=seed)
+
+
+def real_mlp(n_jobs: int, seed: int) -> Any:
+    from pytabkit import RealMLP_TD_Classifier
+
+    return RealMLP_TD_Classifier(device="cpu", n_threads=n_jobs, random_state=seed)
+
+
+def ebm(n_jobs: int, seed: int) -> Any:
+    from interpret.glassbox import ExplainableBoostingClassifier
+
+    return ExplainableBoostingClassifier(n_jobs=n_jobs, random_state=seed)
+
+
 FASHION = (
     Model("LightGBM", lightgbm, "lightgbm"),
     Model("XGBoost", xgboost, "xgboost"),
@@ -174,6 +198,10 @@ UCI = (
     Model("LightGBM", lightgbm, "lightgbm"),
     Model("XGBoost", xgboost, "xgboost"),
     Model("HistGradientBoosting", hist_gradient_boosting),
+    Model("CatBoost", catboost, "catboost"),
+    Model("CatBoost tuned", tuned_catboost, "catboost", note="30 random trials, judged on a fifth of the rows"),
+    Model("RealMLP", real_mlp, "pytabkit"),
+    Model("EBM", ebm, "interpret-core"),
     Model("SVC tuned", tuned_svc, note="C and gamma by 3-fold grid search on 3,000 of the rows at most"),
     Model("MLP", mlp),
     Model("logistic regression", logistic_regression, note="max_iter=1000"),

@@ -15,10 +15,10 @@ def build_qms(parameters: dict[str, Any], n_jobs: int, seed: int) -> Any:
     return QMSClassifier(n_jobs=n_jobs, random_state=seed, **parameters)
 
 
-def build_qms_cv(n_jobs: int, seed: int) -> Any:
+def build_qms_cv(partners: Any, n_jobs: int, seed: int) -> Any:
     from multiform import QMSClassifierCV
 
-    return QMSClassifierCV(n_jobs=n_jobs, random_state=seed)
+    return QMSClassifierCV(n_jobs=n_jobs, random_state=seed, partners=partners)
 
 
 def qms(name: str, **parameters: Any) -> Model:
@@ -46,7 +46,7 @@ def to_unit(X: Any) -> Any:
     return X.astype("float32") / 255
 
 
-PLAIN: dict[str, Any] = {"n_components": 30, "n_models": 2, "max_iter": 10}
+PLAIN: dict[str, Any] = {"n_components": 19, "n_models": 2, "max_iter": 5}
 
 
 def build_lifted_and_plain(n_jobs: int, seed: int) -> Any:
@@ -58,7 +58,7 @@ def build_lifted_and_plain(n_jobs: int, seed: int) -> Any:
     from sklearn.kernel_approximation import Nystroem
 
     nystroem = Nystroem(gamma=0.02, n_components=600, random_state=seed)
-    on_nystroem = {"n_components": 24, "noise": 0.7, "max_iter": 8, "scaling": "standard"}
+    on_nystroem = {"n_components": 19, "noise": 0.7, "max_iter": 8, "scaling": "standard"}
     return VotingClassifier(
         [
             ("nystroem", build_lifted(nystroem, on_nystroem, n_jobs, seed)),
@@ -112,5 +112,6 @@ REPRODUCE = (
 
 UCI = (
     qms("QMS"),
-    Model("QMS CV", build_qms_cv, "multiform", ours=True),
+    Model("QMS CV", partial(build_qms_cv, None), "multiform", ours=True),
+    Model("QMS CV + trees", partial(build_qms_cv, "trees"), "multiform", 'partners="trees"', ours=True),
 )

@@ -1,4 +1,4 @@
-"""Small tabular sets: 3-fold accuracy of us and the peers over a folder of ``.npz`` files.
+"""Small tabular sets: 3-fold accuracy, chances and time of us and the peers over a folder of ``.npz`` files.
 
 A file holds ``X`` (standardised) and ``y``; a given split is ignored, and all rows are folded. The folds are
 stratified with a fixed seed and are the same for every model. A class with fewer rows than folds may be
@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks import peers, settings
@@ -29,7 +30,14 @@ from benchmarks.tables import Table, publish, run_description, version_of
 N_FOLDS = 3
 N_BINS = 10  # of the calibration error
 LEAST_CHANCE = 1e-6
-CHANCES = {"log loss": "log_loss", "Brier": "brier", "calibration error": "calibration_error"}  # columns, fields
+CHANCES = {  # columns, fields
+    "log loss": "log_loss",
+    "Brier": "brier",
+    "calibration error": "calibration_error",
+    "ROC AUC": "roc_auc",
+    "PR AUC": "pr_auc",
+}
+FEW_VALUES = 12  # distinct ones: such a column is, or is like, a category
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ class Result:
     log_loss: float = float("nan")  # of a model that gives chances; NaN of others, and where a fold failed
     brier: float = float("nan")
     calibration_error: float = float("nan")
+    roc_auc: float = float("nan")
+    pr_auc: float = float("nan")
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -70,6 +80,7 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
             try:
                 _, seconds = timed(partial(classifier.fit, X[train], codes))
                 predicted, more_seconds = timed(partial(classifier.predict, X[test]))
+                predicted = np.ravel(predicted)  # CatBoost answers in a column
                 if hasattr(classifier, "predict_proba"):
                     chances[test] = 0
                     known = np.searchsorted(all_classes, classes)
@@ -86,21 +97,27 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
     return Result(*_key(path, model, seed), *figures, *judged_chances(chances, np.searchsorted(all_classes, y)))
 
 
-def judged_chances(chances: NDArray[np.float64], target: NDArray[np.intp]) -> tuple[float, float, float]:
-    """Log loss, Brier score and calibration error of chances (n, m) for samples of the classes `target`.
+def judged_chances(chances: NDArray[np.float64], target: NDArray[np.intp]) -> tuple[float, float, float, float, float]:
+    """Log loss, Brier score, calibration error, ROC AUC and PR AUC of chances (n, m) for samples of classes `target`.
 
     No chance counts as less than 1e-6. The calibration error is the mean distance of the chance of the answer from the
-    share of right answers, in ten bins of equal width.
+    share of right answers, in ten bins of equal width. The areas are those of each class against the others, weighted
+    by its samples.
     """
-    at_truth = chances[np.arange(len(target)), target]
-    log_loss = -np.log(np.maximum(at_truth, LEAST_CHANCE)).mean()
-    brier = ((chances - np.eye(chances.shape[1])[target]) ** 2).sum(axis=1).mean()
     best, right = chances.max(axis=1), chances.argmax(axis=1) == target
     if np.isnan(best).any():
-        return float("nan"), float("nan"), float("nan")
+        return (float("nan"),) * 5
+    log_loss = -np.log(np.maximum(chances[np.arange(len(target)), target], LEAST_CHANCE)).mean()
+    brier = ((chances - np.eye(chances.shape[1])[target]) ** 2).sum(axis=1).mean()
     bins = np.minimum((best * N_BINS).astype(int), N_BINS - 1)
     errors = [abs((best - right)[bins == k].sum()) for k in range(N_BINS)]
-    return float(log_loss), float(brier), float(sum(errors) / len(target))
+    counts = np.bincount(target, minlength=chances.shape[1])
+    judged = np.flatnonzero((counts > 0) & (counts < len(target)))
+    areas = [
+        np.average([score(target == k, chances[:, k]) for k in judged], weights=counts[judged])
+        for score in (roc_auc_score, average_precision_score)
+    ]
+    return float(log_loss), float(brier), float(sum(errors) / len(target)), float(areas[0]), float(areas[1])
 
 
 def _key(path: Path, model: Model, seed: int) -> tuple[str, str, str, int, str]:
@@ -109,7 +126,7 @@ def _key(path: Path, model: Model, seed: int) -> tuple[str, str, str, int, str]:
 
 
 class ResultFile:
-    """Results in a CSV file, appended as they come, so that an interrupted run loses nothing."""
+    """Results of a model in a CSV file, appended as they come, so that an interrupted run loses nothing."""
 
     def __init__(self, path: Path, *, resume: bool) -> None:
         self.path = path
@@ -147,17 +164,21 @@ def sets_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
 
 
 def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
-    """Mean accuracy, mean rank (1 is best, ties share), wins (a tie for the first place counts), time."""
-    accuracy = _accuracy_matrix(results, models)
+    """Mean accuracy, mean rank (1 is best, ties share), wins (a tie for the first place counts), chances, time."""
+    accuracy, losses = _matrix(results, models, "accuracy"), _matrix(results, models, "log_loss")
     ranks = rankdata(-accuracy.round(9), axis=1)
     wins = accuracy.round(9) == accuracy.round(9).max(axis=1, keepdims=True)
+    judged = np.where(np.isnan(losses), np.inf, losses)
+    lowest = (judged == judged.min(axis=1, keepdims=True)) & np.isfinite(judged)
+    columns = ["model", "mean accuracy %", "mean rank", "wins", *CHANCES, "lowest log loss %"]
     table = Table(
         f"{len(accuracy)} sets, {N_FOLDS}-fold cross-validation",
-        ["model", "mean accuracy %", "mean rank", "wins", *CHANCES, "fit s", "predict s", "failed folds", "settings"],
+        [*columns, "fit s", "predict s", "failed folds", "settings"],
         {
             "mean accuracy %": ".2f",
             "mean rank": ".2f",
             **dict.fromkeys(CHANCES, ".4f"),
+            "lowest log loss %": ".0f",
             "fit s": ".1f",
             "predict s": ".1f",
         },
@@ -173,6 +194,7 @@ def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
                 "mean rank": ranks[:, column].mean(),
                 "wins": int(wins[:, column].sum()),
                 **{name: float(np.mean([getattr(result, field) for result in own])) for name, field in CHANCES.items()},
+                "lowest log loss %": 100 * lowest[:, column].mean(),
                 "fit s": sum(result.fit_seconds for result in own),
                 "predict s": sum(result.predict_seconds for result in own),
                 "failed folds": sum(result.failed_folds for result in own),
@@ -182,11 +204,44 @@ def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
     return table
 
 
-def _accuracy_matrix(results: Sequence[Result], models: Sequence[Model]) -> NDArray[np.float64]:
-    """Sets by models."""
-    accuracy = {(result.set, result.model): result.accuracy for result in results}
+def groups_of(path: Path) -> list[str]:
+    """The groups that a set belongs to: by rows, by columns that are like categories, and by classes."""
+    with np.load(path) as data:
+        X, y = data["X"], data["y"]
+    n, m = len(y), len(np.unique(y))
+    few = np.mean([len(np.unique(column)) <= FEW_VALUES for column in X.T])
+    return [
+        "n below 500" if n < 500 else "n from 500" if n < 2000 else "n from 2,000",
+        "mostly categories" if few > 0.5 else "mostly numbers",
+        "2 classes" if m == 2 else "3 to 5 classes" if m <= 5 else "6 classes or more",
+    ]
+
+
+def group_tables(results: Sequence[Result], models: Sequence[Model], paths: Sequence[Path]) -> list[Table]:
+    """Mean accuracy and mean log loss of each model by groups of sets."""
+    groups: dict[str, list[str]] = {}
+    for path in paths:
+        for group in groups_of(path):
+            groups.setdefault(group, []).append(path.stem)
+    columns = [model.name for model in models]
+    tables = []
+    for title, field, factor, form in (("Accuracy (%)", "accuracy", 100, ".2f"), ("Log loss", "log_loss", 1, ".4f")):
+        table = Table(f"{title} by groups of sets", ["group", "sets", *columns], dict.fromkeys(columns, form))
+        for group in sorted(groups):
+            of_group = [result for result in results if result.set in groups[group]]
+            means = factor * _matrix(of_group, models, field).mean(axis=0)
+            table.append(
+                {"group": group, "sets": len(groups[group]), **dict(zip(columns, means.tolist(), strict=True))}
+            )
+        tables.append(table)
+    return tables
+
+
+def _matrix(results: Sequence[Result], models: Sequence[Model], field: str) -> NDArray[np.float64]:
+    """A figure, sets by models."""
+    found = {(result.set, result.model): getattr(result, field) for result in results}
     sets = sorted({result.set for result in results})
-    return np.array([[accuracy[name, model.name] for model in models] for name in sets])
+    return np.array([[found[name, model.name] for model in models] for name in sets])
 
 
 def main(argv: list[str]) -> int:
@@ -195,19 +250,29 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--data", type=Path, required=True, help="folder of .npz files with X and y")
     parser.add_argument("--sets", type=names, help="only these sets, comma-separated")
     parser.add_argument("--only", type=names, help='only these models, comma-separated; "ours", "peers"')
-    parser.add_argument("--resume", action="store_true", help="take peers' results that --output has already")
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="peers",
+        choices=["peers", "all"],
+        help="take results that --output has already: those of peers, or of us as well",
+    )
     options = parser.parse_args(argv)
 
     models = models_named((*settings.UCI, *peers.UCI), options.only)
     paths = [path for path in sorted(options.data.glob("*.npz")) if not options.sets or path.stem in options.sets]
     if not paths:
         parser.error(f"--data {options.data}: no .npz file there has a wanted name (--sets {options.sets}).")
-    file = ResultFile(options.output / "uci-results.csv", resume=options.resume)
+    files = {
+        model.name: ResultFile(options.output / "uci" / f"{model.name}.csv", resume=bool(options.resume))
+        for model in models
+    }
     results = []
     for path in paths:
         for model in models:
-            # Our own code changes between runs without a new version: only peers' results are kept.
-            kept = None if model.ours else file.results.get(_key(path, model, options.seed))
+            # Our own code changes between runs without a new version: its results are kept only where that is asked.
+            file, again = files[model.name], model.ours and options.resume != "all"
+            kept = None if again else file.results.get(_key(path, model, options.seed))
             result = kept or evaluate(path, model, options.n_jobs, options.seed)
             if kept is None:
                 file.append(result)
@@ -216,6 +281,6 @@ def main(argv: list[str]) -> int:
                     flush=True,
                 )
             results.append(result)
-    tables = [sets_table(results, models), summary_table(results, models)]
+    tables = [sets_table(results, models), *group_tables(results, models, paths), summary_table(results, models)]
     publish(tables, "uci", options.output, run_description("uci", argv, options.seed))
     return 0

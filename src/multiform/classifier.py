@@ -70,7 +70,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features
+        q, the rows of each ``A_k``. "auto" takes 16 (the paper 18), and fewer when there are few features
         (``p + 1`` rows are all that a nonnegative quadratic needs), few samples for so many features (``n / 2p``, but
         no fewer than 9 and ``m + 1``), or the model would pass 40 million coefficients.
     n_models : int, default=1
@@ -90,7 +90,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         the other over all samples.
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
-        so that Adam takes at least 350 steps; 10 sweeps.
+        so that Adam takes at least 350 steps; 8 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
@@ -310,19 +310,18 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             monitor = Monitor(self, solver.n_passes, validation, trainer, model, fitted_now)
             watch = monitor if monitor.needed else None
             trained = trainer.train(members, solver, n_components, after_pass=watch)
-            separators, level = model(trained) if monitor.best is None else monitor.best, 0
-            if not self.calibrate:
-                temperature = 1.0
-            elif validation is not None:
-                scores = log_scores(separators.values(validation.X, trainer.engine))
-                temperature = mean_temperature(scores, validation.target)
+            level, temperature = 0, 1.0  # also of a class that could not spare a sample
+            if not self.calibrate or validation is not None:
+                separators = model(trained) if monitor.best is None else monitor.best
+                if self.calibrate and validation is not None:
+                    scores = log_scores(separators.values(validation.X, trainer.engine))
+                    temperature = mean_temperature(scores, validation.target)
             else:
                 unseen = [
                     unseen_scores(trainer, [part(trained, which, level) for which in range(len(masks))], masks)
                     for level in range(len(levels))
                 ]
                 _, samples, parts = unseen[0]
-                temperature = 1.0  # of a class that could not spare a sample
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
                     level, temperature = honestly_calibrated([one[0] for one in unseen], *of_unseen, parts)

@@ -18,6 +18,7 @@ from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
 from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
+from multiform.partners import Partner, cross_fitted, partners_named, read_rows
 from multiform.prediction import fit_temperature, log_scores, mean_temperature, probabilities
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
@@ -38,7 +39,10 @@ from multiform.training import Member, Trainer
 __all__ = ["QMSClassifierCV"]
 
 CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
+OWN = "QMS"  # what `cv_results_` calls our own settings
 RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
+PARTNERS = ("partners_", "partner_factors_")
+MOST_PARTNERS = 1000
 # What a model file holds of a fitted model under its own name.
 FITTED = (
     "classes_",
@@ -71,8 +75,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "plain" for sparse data and for more than 500 columns.
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
+    partners : None, "trees" or list of classifiers, default=None
+        Other classifiers, which enter the selection beside our own settings. They are fitted on the same folds, on the
+        plain columns as our models read them (scaled), and need `predict_proba`. "trees": ExtraTrees, a random forest
+        (500 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
     ensemble_size : int, default=10
-        Steps of the greedy selection.
+        Steps of the greedy selection, the first of which takes one of our own settings.
     alpha : float in [0, 1), default=0.2
         As in `QMSClassifier`. Chances beyond odds of 1 : alpha^2 look alike to the loss, so a small table, where
         chances matter, has a smaller one than there.
@@ -83,10 +91,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : ndarray of shape (m,)
     cv_results_ : dict of lists
-        Per setting: "encoding", "noise", "log_loss" and "accuracy" on unseen samples, "temperature", and "share" in the
-        ensemble.
+        Per setting and partner: "model" ("QMS", or the partner's class), "encoding", "noise" (NaN for a partner),
+        "log_loss" and "accuracy" on unseen samples, "temperature", and "share" in the ensemble.
+    shares_ : dict of float
+        What QMS and each partner have of the ensemble, where it is anything.
     best_noise_, best_encoding_ :
-        Of the setting with the largest share.
+        Of our own setting with the largest share.
     oof_accuracy_ : float
         Accuracy on samples that neither the models nor the choice among them have seen.
     temperature_ : float
@@ -98,6 +108,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The member functions of all models of the ensemble, stacked.
     factors_ : ndarray of shape (n_models,)
         The share of each model: the score of a class is the sum over models of ``factor * -log f``.
+    partners_ : list of Partner
+        Those that have a share, and what their models say.
+    partner_factors_ : ndarray of shape (n_partners,)
+        The score of a class has ``factor * log(chance)`` of each of them more.
     n_features_in_ : int
 
     Examples
@@ -114,6 +128,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "noise": ["array-like", StrOptions({"auto"})],
         "encodings": [StrOptions({"auto", "plain", "enriched"}), list, tuple],
         "cv": ["cv_object"],
+        "partners": [StrOptions({"trees"}), list, tuple, None],
         "ensemble_size": [Interval(Integral, 1, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "alpha": [Interval(Real, 0, 1, closed="left")],
@@ -132,6 +147,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         encodings: Any = "auto",
         cv: Any = 5,
+        partners: Any = None,
         ensemble_size: int = 10,
         n_components: int | str = "auto",
         alpha: float = 0.2,
@@ -146,6 +162,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.noise = noise
         self.encodings = encodings
         self.cv = cv
+        self.partners = partners
         self.ensemble_size = ensemble_size
         self.n_components = n_components
         self.alpha = alpha
@@ -194,6 +211,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds = int(folds.max()) + 1
         if n_folds < 2:
             raise ValueError(f"QMSClassifierCV needs at least 2 samples to split; got n_samples={len(target)}.")
+        others = partners_named(self.partners, n_folds)
         encodings = Encodings(self.encodings).fit(X)
         n, m = len(target), len(classes)
         whole = np.ones(n) if weight is None else weight
@@ -226,20 +244,29 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 held = np.flatnonzero(folds == fold)
                 f = Separators.stack(separators[fold::n_folds]).values(trainer.rows.part(held), trainer.engine)
                 unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
-        temperatures, log_chances, shares = self._choice(unseen, target, whole)
+            scaling = trainer.scaling
+        partners: list[Partner] = []
+        if others:
+            counts = None if weight is None and self.class_weight is None else whole * class_weights[target]
+            told = target, m, counts, folds, random, self.n_jobs
+            partners, chances = cross_fitted(others, read_rows(X, scaling), *told)
+            unseen = np.concatenate([unseen, chances])
+        n_own = len(settings)
+        temperatures, log_chances, shares = self._choice(unseen, target, whole, n_own)
         judged = np.tensordot(shares, log_chances, axes=1)
         # What is estimated is the choice, too: each fold is judged by what the other folds choose.
         for fold in range(n_folds if n < CHOICE_MATTERS_BELOW else 0):
             held = folds == fold
-            at, _, chosen = self._choice(unseen[:, ~held], target[~held], whole[~held])
+            at, _, chosen = self._choice(unseen[:, ~held], target[~held], whole[~held], n_own)
             judged[held] = np.tensordot(chosen, log_softmax(unseen[:, held] / at[:, None, None], axis=2), axes=1)
 
-        best = int(np.argmax(shares))
+        best = int(np.argmax(shares[:n_own]))
         self.classes_ = classes
         self.n_iter_ = solver.n_passes
         self.cv_results_ = {
-            "encoding": [encodings.names[e] for e, _ in settings],
-            "noise": [sigma for _, sigma in settings],
+            "model": [OWN] * n_own + [partner.name for partner in partners],
+            "encoding": [encodings.names[e] for e, _ in settings] + ["plain"] * len(partners),
+            "noise": [sigma for _, sigma in settings] + [float("nan")] * len(partners),
             "log_loss": [_log_loss(scores, target, whole) for scores in log_chances],
             "accuracy": [float(np.average(scores.argmax(axis=1) == target, weights=weight)) for scores in log_chances],
             "temperature": temperatures.tolist(),
@@ -250,11 +277,23 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.temperature_ = mean_temperature(judged, target, weight)
         # The score of a class is the sum over all kept models of factor * -log f.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
-        factors = shares / (temperatures * n_folds)
+        factors = shares / temperatures
         self.encodings_ = encodings
         self.separators_ = Separators.stack([separators[member] for member in kept])
-        self.factors_ = np.array([factors[member // n_folds] for member in kept])
+        self.factors_ = np.array([factors[member // n_folds] / n_folds for member in kept])
+        with_share = np.flatnonzero(shares[n_own:])
+        self.partners_ = [partners[place] for place in with_share]
+        self.partner_factors_ = factors[n_own:][with_share]
         return self
+
+    @property
+    def shares_(self) -> dict[str, float]:
+        """What QMS and each partner have of the ensemble, where it is anything."""
+        check_is_fitted(self, "classes_")
+        totals: dict[str, float] = {}
+        for name, share in zip(self.cv_results_["model"], self.cv_results_["share"], strict=True):
+            totals[name] = totals.get(name, 0.0) + share
+        return {name: total for name, total in totals.items() if total > 0}
 
     def _given_folds(self, splits: list[Split], n: int) -> Indices:
         folds = np.full(n, -1, dtype=np.intp)
@@ -265,23 +304,34 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("cv of QMSClassifierCV must put every sample into exactly one test fold, as KFold does.")
         return folds
 
-    def _choice(self, unseen: Doubles, target: Array, weight: Array) -> tuple[Doubles, Doubles, Doubles]:
-        """From unseen scores: each setting's temperature, its logarithms of chances, and its share in the ensemble."""
+    def _choice(self, unseen: Doubles, target: Array, weight: Array, n_own: int) -> tuple[Doubles, Doubles, Doubles]:
+        """From unseen scores: each setting's temperature, its logarithms of chances, and its share in the ensemble.
+
+        The first `n_own` settings are ours, the others partners.
+        """
         temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
         log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
-        return temperatures, log_chances, _greedy_shares(log_chances, target, weight, self.ensemble_size)
+        return temperatures, log_chances, _greedy_shares(log_chances, target, weight, self.ensemble_size, n_own)
 
     def decision_function(self, X: Any) -> Array:
-        """The ensemble's average of ``-log f / T``, higher is better: shape (n, m); with two classes (n,)."""
+        """The ensemble's average of ``-log f / T`` and of partners' ``log(chance) / T``, higher is better.
+
+        Shape (n, m); with two classes (n,).
+        """
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = self.encodings_.transform(check_input(self, X))
-        f = evaluate(self.separators_, X, self.device, self.n_jobs, single=True)
+        X = check_input(self, X)
+        f = evaluate(self.separators_, self.encodings_.transform(X), self.device, self.n_jobs, single=True)
         scores = log_scores(f).reshape(len(f), len(self.factors_), -1)
-        return np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)))
+        total = np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)), dtype=np.float64)
+        if self.partners_:
+            rows = read_rows(X, self.separators_.scaling)
+            for partner, factor in zip(self.partners_, self.partner_factors_, strict=True):
+                total += factor * partner.log_chances(rows)
+        return total
 
     def predict(self, X: Any) -> Array:
         """The class that the ensemble finds likeliest."""
@@ -305,7 +355,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*FITTED, "feature_names_in_", "encodings_", "separators_", "factors_"])
+        state = fitted_state(self, [*FITTED, "feature_names_in_", "encodings_", "separators_", "factors_", *PARTNERS])
         if "classes_" not in state:
             return {}
         separators = self.separators_
@@ -313,20 +363,25 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "encodings_": self.encodings_._get_state(),
             "separators_": separators.as_plain(),
             "scaling": separators.scaling.as_plain(),
+            "partners_": [partner.as_plain() for partner in self.partners_],
         }
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
         name = type(self).__name__
-        require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], ["feature_names_in_"])
+        required = [*FITTED, "encodings_", "separators_", "factors_", "scaling"]
+        require_names(state, name, required, ["feature_names_in_", *PARTNERS])
         m, p = require_classes(state["classes_"]), require_features(state)
         require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         require_numbers([state["best_noise_"], state["oof_accuracy_"]], "a figure of the fit")
         require(isinstance(state["best_encoding_"], str), "best_encoding_ is not a name")
-        results = require_names(state["cv_results_"], "cv_results_", RESULTS)
-        n_settings = {len(column) for column in results.values() if isinstance(column, list)}
-        require(len(n_settings) == 1 and isinstance(results["encoding"], list), "cv_results_ is not a table")
+        results = require_names(state["cv_results_"], "cv_results_", RESULTS, ["model"])
+        if "model" not in results and isinstance(results["share"], list):  # a file of 0.1.0, which had no partners
+            state["cv_results_"] = results = {"model": [OWN] * len(results["share"]), **results}
+        columns = [column for column in results.values() if isinstance(column, list)]
+        is_table = len(columns) == len(RESULTS) + 1 and len({len(column) for column in columns}) == 1
+        require(is_table and all(isinstance(one, str) for one in results["model"]), "cv_results_ is not a table")
         for column in RESULTS[1:]:
             require_numbers(results[column], f"{column} of cv_results_")
         scaling = Scaling.from_plain(state["scaling"])
@@ -337,22 +392,39 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
+        told = state.get("partners_", [])
+        require(isinstance(told, list) and len(told) <= MOST_PARTNERS, "partners_ is not a list, or long")
+        partners = [Partner.from_plain(one, p, m) for one in told]
+        partner_factors = require_array(
+            state.get("partner_factors_", np.zeros(0)), (len(partners),), "f", "partner_factors_"
+        )
+        moderate = (partner_factors > 0).all() and partner_factors.sum() <= MOST_TEMPERATURE
+        require(moderate, "a share of a partner is not a positive number, or large")
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
+        self.partners_, self.partner_factors_ = partners, partner_factors
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:
     return float(-np.average(log_chances[np.arange(len(target)), target], weights=weight))
 
 
-def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: int) -> Doubles:
-    """Which settings to average, one more at each step, so that the log loss falls most (Caruana et al. 2004)."""
+def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: int, n_own: int) -> Doubles:
+    """Which settings to average, one more at each step, so that the log loss falls most (Caruana et al. 2004).
+
+    The first is one of our own, so that none is an ensemble of partners alone.
+    """
     counts = np.zeros(len(log_chances))
     total = np.zeros(log_chances.shape[1:])
+    samples, tiny = np.arange(len(target)), np.finfo(np.float64).tiny
     for step in range(1, n_steps + 1):
-        losses = [
-            _log_loss(log_softmax((total + candidate) / step, axis=1), target, weight) for candidate in log_chances
-        ]
+        candidates = log_chances[:n_own] if step == 1 else log_chances
+        losses = []
+        for one in candidates:
+            means = (total + one) / step
+            own = means[samples, target]
+            sums = np.exp(means, out=means).sum(axis=1)  # of means of logarithms of chances: at most 1
+            losses.append(weight @ (np.log(np.maximum(sums, tiny)) - own))
         chosen = int(np.argmin(losses))
         counts[chosen] += 1
         total += log_chances[chosen]

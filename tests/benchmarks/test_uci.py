@@ -1,8 +1,10 @@
 """The benchmark of small sets, with peers only."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from sklearn.metrics import log_loss
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -38,13 +40,15 @@ def test_accuracy_is_that_of_unseen_rows(folder):
 def test_chances_are_judged_as_scikit_learn_does():
     random = np.random.default_rng(0)
     chances, target = random.dirichlet(np.ones(3), 500), random.integers(0, 3, 500)
-    log_loss_found, brier, error = uci.judged_chances(chances, target)
+    log_loss_found, brier, error, roc_auc, pr_auc = uci.judged_chances(chances, target)
     assert log_loss_found == pytest.approx(log_loss(target, chances, labels=[0, 1, 2]))
     assert brier == pytest.approx(((chances - np.eye(3)[target]) ** 2).sum(axis=1).mean())
     assert 0 < error < 1
+    assert roc_auc == pytest.approx(roc_auc_score(target, chances, multi_class="ovr", average="weighted"))
+    assert pr_auc == pytest.approx(average_precision_score(np.eye(3)[target], chances, average="weighted"))
     sure = np.eye(3)[target]
-    assert uci.judged_chances(sure, target) == pytest.approx((0, 0, 0))
-    assert uci.judged_chances(np.roll(sure, 1, axis=1), target) == pytest.approx((-np.log(1e-6), 2, 1))
+    assert uci.judged_chances(sure, target) == pytest.approx((0, 0, 0, 1, 1))
+    assert uci.judged_chances(np.roll(sure, 1, axis=1), target)[:3] == pytest.approx((-np.log(1e-6), 2, 1))
     assert all(np.isnan(uci.judged_chances(np.full((5, 2), np.nan), np.zeros(5, dtype=int))))
 
 
@@ -93,6 +97,10 @@ def test_summary():
     assert rows["a"]["mean accuracy %"] == pytest.approx(70.0)
     assert rows["a"]["fit s"] == 4.0
     assert next(iter(rows)) == "c"  # best mean rank first
+    losses = {"one": (0.3, 0.2, float("nan")), "two": (0.4, 0.5, 0.4)}
+    judged = [replace(result, log_loss=losses[result.set]["abc".index(result.model)]) for result in results]
+    table = uci.summary_table(judged, models)
+    assert {row["model"]: row["lowest log loss %"] for row in table.rows} == {"a": 50, "b": 50, "c": 50}
     assert uci.sets_table(results, models).rows[1] == {"set": "two", "a": 50.0, "b": 70.0, "c": 60.0}
 
 
@@ -140,6 +148,27 @@ def test_ours_are_always_run_again(folder, tmp_path, monkeypatch, capsys):
     for _ in range(2):
         uci.main(arguments)
         assert "first: QMS" in capsys.readouterr().out
+
+
+def test_ours_are_kept_where_that_is_asked(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(uci.settings, "UCI", (Model("QMS", peers.knn, ours=True),))
+    arguments = ["--data", str(folder), "--output", str(tmp_path / "out"), "--only", "ours"]
+    uci.main(arguments)
+    capsys.readouterr()
+    uci.main([*arguments, "--resume", "all"])
+    assert "first: QMS" not in capsys.readouterr().out
+
+
+def test_groups_of_sets(folder):
+    assert uci.groups_of(folder / "first.npz") == ["n below 500", "mostly numbers", "3 to 5 classes"]
+    models = [KNN]
+    results = [uci.evaluate(folder / f"{name}.npz", KNN, n_jobs=1, seed=0) for name in ("first", "second")]
+    paths = [folder / "first.npz", folder / "second.npz"]
+    accuracy, losses = uci.group_tables(results, models, paths)
+    means = np.mean([[100 * result.accuracy, result.log_loss] for result in results], axis=0)
+    assert [row["sets"] for row in accuracy.rows] == [2, 2, 2]
+    assert accuracy.rows[0]["kNN"] == pytest.approx(means[0])
+    assert losses.rows[0]["kNN"] == pytest.approx(means[1])
 
 
 def test_a_folder_without_sets(tmp_path, capsys):

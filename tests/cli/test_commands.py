@@ -89,6 +89,24 @@ def test_models(options, kind, folder, tmp_path, call_json):
     assert evaluated["accuracy"] > evaluated["commonest_class_accuracy"] + 0.2
 
 
+def test_partners(folder, tmp_path, call, call_json):
+    """They imply the ensemble; what each kind has of it is told by fit and by info."""
+    fit = ("fit", folder / "train.csv", "-t", "level", "-o", tmp_path / "m.mfm", "--max-iter", 1, "--noise", 3)
+    told = call_json(*fit, "--partners", "trees")
+    assert told["kind"] == "QMSClassifierCV"
+    model = multiform.load(tmp_path / "m.mfm").estimator_
+    assert model.partners == "trees"
+    assert told["training"]["estimator"]["shares"] == pytest.approx(model.shares_)
+    assert len(model.shares_) > 1
+    assert "training estimator shares QMS: 0.1" in call("info", tmp_path / "m.mfm")[1]
+    assert "shares: QMS 10%, " in call(*fit, "--partners", "trees")[1]
+    assert call_json(*fit, "--partners", "none")["kind"] == "QMSClassifierCV"
+    assert multiform.load(tmp_path / "m.mfm").estimator_.partners is None
+    code, _, said = call(*fit, "--partners", "trees", "--model", "qms")
+    assert code == 2
+    assert "--partners is of the ensemble that --model cv makes, and qms does not; see" in said
+
+
 def test_columns_can_be_overruled(folder, tmp_path, call_json):
     told = call_json(
         "fit", folder / "train.csv", "-t", "level", "-o", tmp_path / "m.mfm", "--model", "qms", "--noise", 1,

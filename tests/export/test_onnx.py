@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -18,6 +18,7 @@ from sklearn.svm import SVC
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.datasets import load_heart_disease
 from multiform.export import register_onnx, to_onnx
+from multiform.partners import Forest, Partner
 
 onnxruntime = pytest.importorskip("onnxruntime")
 skl2onnx = pytest.importorskip("skl2onnx")
@@ -92,6 +93,47 @@ def test_the_ensemble_enriches_columns(fitted):
     """Otherwise the encodings would not be tested."""
     shares = fitted["cv"].cv_results_
     assert any(share > 0 for share, e in zip(shares["share"], shares["encoding"], strict=True) if e == "enriched")
+
+
+PARTNERS = {
+    "extra trees": ExtraTreesClassifier(20),
+    "random forest": RandomForestClassifier(20, min_samples_leaf=3),
+    "boosting": HistGradientBoostingClassifier(max_iter=10),
+}
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", PARTNERS)
+def test_partners_that_are_forests(samples, name, kind):
+    X, y = samples[0][:500], samples[1][:500]
+    shared = {"encodings": ["plain"], "max_iter": 1, "random_state": 0}
+    model = QMSClassifierCV((3.0,), partners=[PARTNERS[name]], **shared).fit(X, y)
+    assert len(model.partners_) == 1
+    new = samples[0][N_TRAIN : N_TRAIN + 3000].astype(kind)
+    new[::50] *= 1e3
+    found = predictions(to_onnx(model, double=kind is np.float64), new)
+    np.testing.assert_array_equal(found["label"], model.predict(new))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(new), atol=CLOSE)
+
+
+def test_boosting_that_never_saw_two_classes():
+    model = QMSClassifierCV(partners=[HistGradientBoostingClassifier()], cv=2, random_state=0).fit([[0.0], [1]], [0, 1])
+    model.partners_ = model.partners_ or [Partner("alone", Forest.of([_of_one_class()], 2), 2)]
+    model.partner_factors_ = np.ones(1)
+    X = np.array([[0.0], [0.4], [1.0]], dtype=np.float32)
+    np.testing.assert_allclose(predictions(to_onnx(model), X)["probabilities"], model.predict_proba(X), atol=CLOSE)
+
+
+def _of_one_class():
+    return HistGradientBoostingClassifier().fit([[0.0], [1.0]], [1, 1])
+
+
+def test_other_partners_are_refused_by_a_sentence(samples):
+    X, y = samples[0][:500], samples[1][:500]
+    model = QMSClassifierCV((3.0,), encodings=["plain"], max_iter=1, partners=[GaussianNB()]).fit(X, y)
+    assert len(model.partners_) == 1
+    with pytest.raises(ValueError, match="whose partners are forests; got GaussianNB"):
+        to_onnx(model)
 
 
 def test_values_far_outside_and_never_seen(fitted, samples):

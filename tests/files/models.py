@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 from sklearn.datasets import load_iris
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -78,6 +79,12 @@ def _model(name):
         # Petal width cut at 1: many equal values, and so equal quantiles.
         cut = np.column_stack([X, np.maximum(X[:, 3], 1)])
         return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=StratifiedKFold(3), random_state=0).fit(cut, y)
+    if name == "cv, partners":
+        # So poor a model of ours that all of them get a share.
+        forests = [ExtraTreesClassifier(4, max_depth=2), RandomForestClassifier(2, max_depth=2)]
+        boosting = HistGradientBoostingClassifier(max_iter=8, max_leaf_nodes=4)
+        shared = {"encodings": ["plain"], "max_iter": 1, "cv": 3, "ensemble_size": 20, "random_state": 0}
+        return QMSClassifierCV((3.0,), partners=[*forests, boosting], **shared).fit(X, y)
     if name == "loyalty":
         return LoyaltyClassifier(qms, cv=3, random_state=0).fit(X, y)
     if name == "loyalty, ladder":
@@ -114,6 +121,7 @@ NAMES = (
     "qms, partial_fit",
     "qms, whole labels",
     "cv",
+    "cv, partners",
     "loyalty",
     "loyalty, ladder",
     "loyalty, logistic regression",

@@ -19,6 +19,8 @@ OPTIONAL = {
     "unpriced_columns_",
     "parts_",
     "set_threshold_",
+    "partners_",
+    "partner_factors_",
 }
 
 

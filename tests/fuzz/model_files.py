@@ -200,7 +200,7 @@ class Changes:
         """An object of any kind, with hostile parameters."""
         kind = self.pick(list(KINDS))
         names = ("n_jobs", "estimator", "steps", "random_state", "cv", "costs", "image_shape", "noise", "device",
-                 "beta", "max_iter", "C", "n_splits", "grid", "patch_size", "with_mean", "pos")  # fmt: skip
+                 "beta", "partners", "max_iter", "C", "n_splits", "grid", "patch_size", "with_mean", "pos")  # fmt: skip
         params = {self.pick(names): self.value() for _ in range(int(self.random.integers(3)))}
         state = {}
         if kind == "RandomState":

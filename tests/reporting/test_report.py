@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -89,6 +90,16 @@ def loyal(samples):
 @pytest.fixture(scope="module")
 def page(loyal, samples):
     return report(loyal, samples[0][300:], samples[1][300:], command="make trees & more", title="Trees <young>")
+
+
+def test_shares_of_partners_are_told():
+    X, y = load_digits(return_X_y=True)
+    poor = {"noise": (3.0,), "encodings": ["plain"], "max_iter": 1, "random_state": 0}
+    model = QMSClassifierCV(partners=[ExtraTreesClassifier(4)], **poor).fit(X[:300], y[:300])
+    page = report(model, X[300:400], y[300:400], baselines=False)
+    assert f"QMS {model.shares_['QMS']:.0%}, ExtraTreesClassifier" in page.html
+    alone = QMSClassifierCV(**poor).fit(X[:300], y[:300])
+    assert "<dt>Shares</dt>" not in report(alone, X[300:400], y[300:400], baselines=False).html
 
 
 def test_it_says_how_well_the_model_does(page, loyal, samples):

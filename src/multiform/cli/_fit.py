@@ -35,6 +35,7 @@ def _column_options(command: Any) -> Any:
     "multiform fit 'part-*.parquet' -t label -o model.mfm --id patient --as-category postcode",
     "multiform fit visits.csv -t label -o model.mfm --group patient_id",
     "multiform fit data.csv -t label -o model.mfm --target-accuracy 0.99",
+    "multiform fit data.csv -t label -o model.mfm --model cv --partners trees",
 )
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column to predict.")
 @click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, .mfm by custom.")
@@ -56,6 +57,11 @@ def _column_options(command: Any) -> Any:
 )
 @click.option(
     "--target-accuracy", type=share, help="The accuracy promised of accepted answers; implies --model triage."
+)
+@click.option(
+    "--partners",
+    type=click.Choice(["trees", "none"]),
+    help="trees: forests and boosting beside our own models; none: ours alone. Implies --model cv.",
 )
 @click.option("--confidence", type=share, help="How surely the promise holds; 0.95 if not given.")
 @click.option("--noise", type=click.FloatRange(min=0), help="Regularisation; chosen by cross-validation if not given.")
@@ -111,6 +117,10 @@ def fit(
 def _model_name(options: dict[str, Any]) -> str:
     """The model that was asked for, or that a promise implies."""
     asked: str | None = options["model_name"]
+    if options["partners"] is not None:
+        if asked not in (None, "cv"):
+            raise click.UsageError(f"--partners is of the ensemble that --model cv makes, and {asked} does not.")
+        asked = "cv"
     promise = {"target_accuracy": "--target-accuracy", "confidence": "--confidence"}
     given = [option for name, option in promise.items() if options[name] is not None]
     if not given:
@@ -133,6 +143,8 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
             raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
         if options["noise"] is not None:
             found["noise"] = (options["noise"],)
+        if options["partners"] is not None:
+            found["partners"] = None if options["partners"] == "none" else options["partners"]
         ensemble = multiform.QMSClassifierCV(**shared, **weight, **found)
         return table.set_params(estimator=ensemble).fit(frame, target, options["group"])
     if options["solver"] is not None:
@@ -202,7 +214,10 @@ def _estimates(estimator: Any) -> list[str]:
         table = estimator.loyalty_table_
         return [f"estimated accuracy on new rows {table.overall_accuracy:.2%}, by loyalty type:", str(table)]
     if hasattr(estimator, "oof_accuracy_"):
-        return [f"estimated accuracy on new rows {estimator.oof_accuracy_:.2%}"]
+        lines = [f"estimated accuracy on new rows {estimator.oof_accuracy_:.2%}"]
+        if len(estimator.shares_) > 1:
+            lines.append("shares: " + ", ".join(f"{name} {part:.0%}" for name, part in estimator.shares_.items()))
+        return lines
     if hasattr(estimator, "certificates_"):
         tested = sum(c.n_tested for c in estimator.certificates_)
         accepted = sum(c.n_accepted for c in estimator.certificates_)

@@ -31,7 +31,8 @@ from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code,
 from multiform.state import require, require_array, require_names, spend
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
-N_KNOTS = 5  # of the hinges
+N_KNOTS, MANY_KNOTS = 5, 12  # of the hinges, and with many rows
+MANY_ROWS = 1_000  # from which on more knots pay (docs/defaults.md)
 
 # As `MOST_VALUES` and `LEAST_CELLS` of tables: a plan is made from few patients and pays for every column.
 MOST_VALUES_IN_PLANS = 6
@@ -82,7 +83,8 @@ class Encodings:
                     )
                 n_values = np.array([len(np.unique(column)) for column in X.T])
                 few = np.flatnonzero((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
-                transformers.append(_enrichment(few, np.flatnonzero(n_values > MOST_VALUES)).fit(X))
+                n_knots = N_KNOTS if len(X) < MANY_ROWS else MANY_KNOTS
+                transformers.append(_enrichment(few, np.flatnonzero(n_values > MOST_VALUES), n_knots=n_knots).fit(X))
             elif hasattr(encoding, "fit") and hasattr(encoding, "transform"):
                 transformers.append(clone(encoding).fit(X))
             elif name != "plain":

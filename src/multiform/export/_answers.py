@@ -22,6 +22,7 @@ from multiform.classifier_cv import QMSClassifierCV
 from multiform.columns import Encodings
 from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
+from multiform.partners import DOUBT, Forest, Partner
 from multiform.separators import LARGEST_RESIDUAL
 from multiform.triage import TriageClassifier
 
@@ -29,6 +30,7 @@ Answer = tuple[str, str]
 
 # Thresholds are scores of calibration samples, so a repeated sample lies exactly on one; rounding must not reject it.
 ROUNDING = 1e-6
+OF_ML = {"LabelEncoder": 2, "TreeEnsembleRegressor": 1}  # operators of ONNX for learning, and their versions
 FARTHEST_SINGLE = 1e38  # beyond, only the direction of a row counts
 
 
@@ -71,8 +73,8 @@ class Graph:
 
         name = self.scope.get_unique_operator_name(f"multiform_{operation}")
         outputs = outputs or [self.scope.get_unique_variable_name(operation.lower())]
-        if operation == "LabelEncoder":
-            domain, version = "ai.onnx.ml", 2
+        if operation in OF_ML:
+            domain, version = "ai.onnx.ml", OF_ML[operation]
         else:  # the version that the target opset means
             domain, version = "", get_schema(operation, self.container.target_opset).since_version
         self.container.add_node(
@@ -135,6 +137,10 @@ class Graph:
         count_of = self.constant(np.array([count]))
         return self.node("TopK", value, count_of, outputs=outputs, axis=1, largest=int(largest), sorted=1)
 
+    def clipped(self, value: str, most: float) -> str:
+        """Every entry on its own, to `most` in size; what is missing stays so."""
+        return self.node("Clip", value, self.constant(np.float64(-most)), self.constant(np.float64(most)))
+
     def limited(self, value: str, most: float) -> str:
         """Rows of which an entry is larger than `most` in size are divided, so that it is not."""
         largest = self.extreme(self.node("Abs", value), 1, largest=True)
@@ -194,7 +200,7 @@ def _minus_log(graph: Graph, f: str, tiny: float) -> str:
 
 
 def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
-    """The ensemble's sum over its models of ``-log f`` times the model's factor: shape (n, m).
+    """The ensemble's sum over its models of ``-log f`` times the model's factor, and its partners': shape (n, m).
 
     The ensemble reads scaled columns in single precision, so they are rounded here as there.
     """
@@ -210,7 +216,75 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
         f = graph.node("Add", f, graph.constant(separators.noise[None, :]))
     scores = _minus_log(graph, f, float(np.finfo(np.float32).tiny))
     by_model = graph.node("Reshape", scores, graph.constant([-1, len(factors), len(model.classes_)]))
-    return graph.total(graph.node("Mul", by_model, graph.constant(factors[None, :, None])), axis=1)
+    total = graph.total(graph.node("Mul", by_model, graph.constant(factors[None, :, None])), axis=1)
+    if model.partners_:
+        rows = graph.clipped(graph.columns(scaled, np.arange(model.n_features_in_)), FARTHEST_SINGLE)
+        rows = graph.cast(rows, np.float32)
+        for partner, factor in zip(model.partners_, model.partner_factors_, strict=True):
+            said = graph.node("Mul", _log_chances(graph, partner, rows), graph.constant(factor))
+            total = graph.node("Add", total, said)
+    return total
+
+
+def _log_chances(graph: Graph, partner: Partner, rows: str) -> str:
+    """The mean over its models of the logarithm of a partner's chances, with its doubt: shape (n, m)."""
+    forest = partner.models
+    if not isinstance(forest, Forest):
+        raise ValueError(
+            f"to_onnx can export a QMSClassifierCV whose partners are forests; got {partner.name}. Fit with "
+            'partners="trees" or None.'
+        )
+    n_models, m = forest.base.shape
+    sums = graph.cast(_tree_sums(graph, forest, rows), np.float64)
+    if forest.link == "softmax":
+        sums = graph.node("Add", sums, graph.constant(forest.base.reshape(1, -1)))
+    chances = graph.node("Reshape", sums, graph.constant([-1, n_models, m]))
+    if forest.link == "softmax":
+        chances = graph.node("Softmax", chances, axis=2)
+    believed = graph.node("Mul", chances, graph.constant(1 - DOUBT))
+    said = graph.node("Log", graph.node("Add", believed, graph.constant(DOUBT / m)))
+    return graph.node("Div", graph.total(said, axis=1), graph.constant(np.float64(n_models)))
+
+
+def _tree_sums(graph: Graph, forest: Forest, rows: str) -> str:
+    """What all trees add, by one operator, and in single precision; shares of trees where that is meant.
+
+    The shape is (n, number of sums).
+    """
+    if not len(forest.roots):  # no model has seen two classes
+        nothing = graph.cast(graph.constant(np.zeros((1, forest.base.size))), np.float32)
+        return graph.node("MatMul", graph.columns(rows, np.zeros(1)), nothing)
+    n_nodes, n_trees = len(forest.feature), len(forest.roots)
+    sizes = np.diff(np.append(forest.roots, n_nodes))
+    tree = np.repeat(np.arange(n_trees), sizes)
+    first = np.repeat(forest.roots, sizes)
+    leaf = forest.feature < 0
+    children = np.where(leaf[:, None], 0, forest.children - first[:, None])
+    ends = np.flatnonzero(leaf)
+    added = forest.values[forest.children[ends, 0]]
+    if forest.link == "mean":
+        model = forest.places // forest.base.shape[1]
+        added = added / np.bincount(model)[model[tree[ends]], None]
+    # A leaf needs a value, be it 0, and most of those of a forest are 0.
+    kept = (added != 0) | (np.arange(added.shape[1]) == 0)
+    end, place = np.nonzero(kept)
+    return graph.node(
+        "TreeEnsembleRegressor",
+        rows,
+        n_targets=forest.base.size,
+        nodes_treeids=tree.tolist(),
+        nodes_nodeids=(np.arange(n_nodes) - first).tolist(),
+        nodes_featureids=np.where(leaf, 0, forest.feature).tolist(),
+        nodes_modes=np.where(leaf, "LEAF", "BRANCH_LEQ").tolist(),
+        nodes_values=forest.threshold.tolist(),
+        nodes_truenodeids=children[:, 0].tolist(),
+        nodes_falsenodeids=children[:, 1].tolist(),
+        nodes_missing_value_tracks_true=forest.missing_first.astype(int).tolist(),
+        target_treeids=tree[ends[end]].tolist(),
+        target_nodeids=(ends - first[ends])[end].tolist(),
+        target_ids=(forest.places[tree[ends[end]]] + place).tolist(),
+        target_weights=added[kept].tolist(),
+    )
 
 
 def _chances(graph: Graph, scores: str, temperature: float, X: Any) -> Answer:

@@ -236,6 +236,8 @@ def _training(model: Any) -> dict[str, Any]:
     """The figures of the fit that a person asks first."""
     figures = {"n_features": "n_features_in_", "passes": "n_iter_", "accuracy": "oof_accuracy_"}
     summary = {key: getattr(model, attribute) for key, attribute in figures.items() if hasattr(model, attribute)}
+    if getattr(model, "partners_", None):
+        summary["shares"] = model.shares_
     if hasattr(model, "loyalty_table_"):
         summary["loyalty"] = model.loyalty_table_.as_dict()
     if hasattr(model, "certificates_"):

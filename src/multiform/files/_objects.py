@@ -37,8 +37,12 @@ OF_OTHERS = {
     "KFold": "sklearn.model_selection",
     "StratifiedKFold": "sklearn.model_selection",
     "RandomState": "numpy.random",
+    "ExtraTreesClassifier": "sklearn.ensemble",
+    "RandomForestClassifier": "sklearn.ensemble",
+    "HistGradientBoostingClassifier": "sklearn.ensemble",
 }
 KINDS = OURS | OF_OTHERS
+FORESTS = ("ExtraTreesClassifier", "RandomForestClassifier", "HistGradientBoostingClassifier")  # never fitted
 FITTED = {
     "LogisticRegression": ("classes_", "coef_", "intercept_", "n_iter_", *FEATURES),
     "StandardScaler": ("mean_", "var_", "scale_", "n_samples_seen_", *FEATURES),
@@ -57,12 +61,12 @@ def _class_of(kind: str) -> Any:
 def kind_of(value: Any, where: str) -> str:
     """What files call the class of an object, or a sentence that says why it cannot be saved."""
     kind = type(value).__name__
-    if kind in KINDS and type(value) is _class_of(kind):
+    if kind in KINDS and type(value) is _class_of(kind) and not (kind in FORESTS and hasattr(value, "classes_")):
         return kind
     what = f"a {type(value).__module__}.{type(value).__qualname__}"
     if callable(value) and hasattr(value, "__qualname__"):
         what = f"the function {value.__qualname__}"
-    of_others = ", ".join(name for name in OF_OTHERS if name != "RandomState")
+    of_others = ", ".join(name for name in OF_OTHERS if name not in ("RandomState", *FORESTS))
     raise TypeError(
         f"{where} is {what}, which a model file cannot hold, as it has no code in it; it holds "
         f"{', '.join(OURS)}, and around and inside them {of_others} of scikit-learn. "

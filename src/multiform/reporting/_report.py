@@ -380,6 +380,7 @@ def _provenance(model: Any, X: Any, command: str | Sequence[str] | None) -> dict
         "command": command if command is None or isinstance(command, str) else " ".join(command),
         "seed": str(seeds[0]) if seeds else "none was set",
         "models": [(type(part).__name__, _changed(part)) for part in parts],
+        "shares": next((part.shares_ for part in parts if getattr(part, "partners_", None)), {}),
         "versions": [
             ("Python", platform.python_version()),
             ("multiform", __version__),

@@ -1,0 +1,178 @@
+"""Partners: which ones are meant, and what they say of samples that they have not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import clone, is_classifier
+from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
+from threadpoolctl import ThreadpoolController
+
+from multiform._typing import Array, Doubles, Floats, Indices
+from multiform.partners._forest import Forest
+from multiform.runtime import effective_threads, in_threads, single_threaded_blas
+from multiform.separators import Scaling
+from multiform.state import require, require_names
+
+N_TREES = 500  # of a forest, over all folds together
+BOOSTS, LEAVES = (
+    50,
+    15,
+)  # of boosting: half of scikit-learn's defaults, as good beside the others at a third of the time
+FARTHEST = 1e38  # in deviations: single precision has room for it
+DOUBT = 0.03  # a share of every chance that is spread over the classes: no partner is ever certain
+
+
+class Partner:
+    """A classifier that was fitted on every fold, and the mean of what its models say, as logarithms, as of our own.
+
+    Parameters
+    ----------
+    name : str
+        The name of its class, with a number where there are several of it.
+    models : Forest or list of fitted classifiers
+        Whose classes are numbers from 0 on.
+    n_classes : int
+    """
+
+    def __init__(self, name: str, models: Forest | list[Any], n_classes: int) -> None:
+        self.name, self.models, self.n_classes = name, models, n_classes
+
+    def log_chances(self, rows: Floats) -> Doubles:
+        """The mean logarithm of the chances of rows that `read_rows` has read: shape (n, m)."""
+        if isinstance(self.models, Forest):
+            chances = self.models.chances(rows)
+        else:
+            chances = np.stack([_chances(model, rows, self.n_classes) for model in self.models], axis=1)
+        return np.asarray(doubted(chances).mean(axis=1))
+
+    def as_plain(self) -> dict[str, Any]:
+        """For a model file, which holds forests alone."""
+        if not isinstance(self.models, Forest):
+            raise TypeError(
+                f"partners of QMSClassifierCV has a {self.name}, which a model file cannot hold, as it has no code in "
+                "it; it holds ExtraTreesClassifier, RandomForestClassifier and HistGradientBoostingClassifier (without "
+                "categories), as arrays. For anything else there is joblib or skops."
+            )
+        return {"name": self.name, "forest": self.models.as_plain()}
+
+    @classmethod
+    def from_plain(cls, state: Any, n_features: int, n_classes: int) -> Partner:
+        """The inverse."""
+        require_names(state, "a partner", ["name", "forest"])
+        require(isinstance(state["name"], str), "the name of a partner is none")
+        return cls(state["name"], Forest.from_plain(state["forest"], n_features, n_classes), n_classes)
+
+
+def doubted(chances: Doubles) -> Doubles:
+    """Logarithms of chances with some doubt: a forest may say that a class is impossible, and be wrong."""
+    return np.asarray(np.log((1 - DOUBT) * chances + DOUBT / chances.shape[-1]))
+
+
+def partners_named(asked: Any, n_folds: int) -> dict[str, Any]:
+    """Unfitted classifiers by name, for `partners` of `QMSClassifierCV`: None, "trees" or a sequence of classifiers."""
+    if asked is None:
+        return {}
+    if isinstance(asked, str):
+        n_trees = -(-N_TREES // n_folds)
+        boosting = HistGradientBoostingClassifier(max_iter=BOOSTS, max_leaf_nodes=LEAVES, early_stopping=False)
+        asked = [ExtraTreesClassifier(n_trees), RandomForestClassifier(n_trees), boosting]
+    named: dict[str, Any] = {}
+    for partner in asked:
+        if not (is_classifier(partner) and hasattr(partner, "predict_proba")):
+            raise ValueError(
+                'partners of QMSClassifierCV must be None, "trees" or a list of classifiers with predict_proba; '
+                f"got {partner!r}."
+            )
+        kind = type(partner).__name__
+        number = sum(name.split(" ")[0] == kind for name in named)
+        named[kind if not number else f"{kind} {number + 1}"] = partner
+    return named
+
+
+def read_rows(X: Any, scaling: Scaling) -> Floats:
+    """The plain columns, the first of those that separators read, scaled in double precision, then single."""
+    if scipy.sparse.issparse(X):
+        raise ValueError("partners of QMSClassifierCV need dense X; use X.toarray(), or partners=None.")
+    p = X.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = (np.asarray(X, dtype=np.float64) - scaling.center[:p]) / scaling.scale[:p]
+    return np.clip(scaled, -FARTHEST, FARTHEST).astype(np.float32)
+
+
+def cross_fitted(
+    partners: dict[str, Any],
+    rows: Floats,
+    target: Array,
+    n_classes: int,
+    weight: Array | None,
+    folds: Indices,
+    random: np.random.Generator,
+    n_jobs: int | None,
+) -> tuple[list[Partner], Doubles]:
+    """Every partner fitted without each fold, and the logarithms of its chances for that fold.
+
+    Returns
+    -------
+    partners : list of Partner
+    unseen : array of shape (n_partners, n, m)
+    """
+    n_folds = int(folds.max()) + 1
+    tasks = [(name, fold, int(random.integers(2**31 - 1))) for name in partners for fold in range(n_folds)]
+    unseen = np.empty((len(partners), len(target), n_classes))
+    places = {name: place for place, name in enumerate(partners)}
+    pools = ThreadpoolController()
+
+    def fit(task: tuple[str, int, int]) -> Any:
+        name, fold, seed = task
+        held = folds == fold
+        model = _seeded(clone(partners[name]), seed)
+        told: dict[str, Any] = {}
+        if weight is not None:
+            if not has_fit_parameter(model, "sample_weight"):
+                raise ValueError(
+                    f"partners of QMSClassifierCV get the weights of samples and classes, which {name} does not take; "
+                    "leave it out, or give no weights."
+                )
+            told["sample_weight"] = weight[~held]
+        # One core a model: the threads of OpenMP wait for each other more than they work on tables like ours.
+        with pools.limit(limits=1, user_api="openmp"):
+            model.fit(_readable(model, rows)[~held], target[~held], **told)
+            unseen[places[name], held] = doubted(_chances(model, rows[held], n_classes))
+        return model
+
+    with single_threaded_blas():
+        fitted = in_threads(fit, tasks, effective_threads(n_jobs))
+    found = []
+    for name, place in places.items():
+        models = fitted[place * n_folds : (place + 1) * n_folds]
+        forest = Forest.of(models, n_classes)
+        found.append(Partner(name, models if forest is None else forest, n_classes))
+    return found, unseen
+
+
+def _seeded(model: Any, seed: int) -> Any:
+    """A clone with a seed of its own wherever it has a `random_state` that is not set, also in its parts."""
+    unset = [name for name, value in model.get_params().items() if name.endswith("random_state") and value is None]
+    return model.set_params(**dict.fromkeys(unset, seed))
+
+
+def _chances(model: Any, rows: Floats, n_classes: int) -> Doubles:
+    """The chances of a fitted model, 0 of a class that it has not seen."""
+    chances = np.zeros((len(rows), n_classes))
+    if len(model.classes_) == 1:
+        chances[:, model.classes_] = 1
+    else:
+        chances[:, model.classes_] = model.predict_proba(_readable(model, rows))
+    return chances
+
+
+def _readable(model: Any, rows: Floats) -> Floats:
+    """Rows as a classifier takes them: where it takes no missing values, the centers of their columns."""
+    if np.isnan(rows).any() and not get_tags(model).input_tags.allow_nan:
+        return np.nan_to_num(rows, nan=0.0)
+    return rows

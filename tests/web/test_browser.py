@@ -76,6 +76,17 @@ def unharmed(someone):
     assert [one for one in someone.page.requests if not one.startswith((someone.address, "data:", "blob:"))] == []
 
 
+def violations(someone):
+    """What axe-core has against the page; nothing where `make test-browser` has not fetched it."""
+    if not AXE.exists():
+        return []
+    someone.page.evaluate(AXE.read_text(encoding="utf-8") + "; true")
+    return someone.page.evaluate(
+        f"axe.run(document, {json.dumps(RULES)}).then(r => r.violations.map(v => v.id + ': ' + "
+        "v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary).join(' | ')))"
+    )
+
+
 # ------------------------------------------------------------------------------------------------------------ a plan
 
 
@@ -219,6 +230,18 @@ def test_a_lost_server_loses_nothing(tab, tmp_path):
     someone.click("#live a")
     kept = json.loads(someone.downloaded(tmp_path / "case.json").read_text())
     assert kept["events"] == [{"observe": "age", "values": {"age": 61.0}}]
+    tab.send("Page.navigate", url="about:blank")
+
+
+def test_a_table_that_nobody_takes(tab, large):
+    with served(samples.table_model()) as server:
+        someone = Person(tab, server.address)
+        someone.go(server.link())
+        someone.go("/table")
+    someone.choose_file("#table", large)
+    someone.click("form[data-table] button")
+    someone.until("document.getElementById('live').textContent.includes('does not answer')")
+    assert someone.page.evaluate("document.getElementById('table').files.length") == 1
     tab.send("Page.navigate", url="about:blank")
 
 
@@ -388,6 +411,7 @@ def test_a_labelled_table_has_a_report_on_its_page(person, tmp_path):
     address = someone.page.evaluate("document.querySelector('iframe.report').src")
     someone.go(address)
     assert "accuracy" in someone.text().lower()
+    assert violations(someone) == []
     assert someone.page.evaluate("getComputedStyle(document.querySelector('.tile')).borderTopLeftRadius") != "0px"
     unharmed(someone)
 
@@ -489,13 +513,7 @@ def test_every_view_is_sound(person, model, tmp_path):
             someone.look(width, dark=dark)
             assert someone.page.evaluate(OVERFLOW) == [], (view, width)
             assert someone.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (view, width)
-            if AXE.exists():
-                someone.page.evaluate(AXE.read_text(encoding="utf-8") + "; true")
-                found = someone.page.evaluate(
-                    f"axe.run(document, {json.dumps(RULES)}).then(r => r.violations.map(v => v.id + ': ' + "
-                    "v.nodes.map(n => n.html.slice(0, 200) + ' ' + n.failureSummary).join(' | ')))"
-                )
-                assert found == [], (view, width, dark)
+            assert violations(someone) == [], (view, width, dark)
         someone.look(1440)
         unharmed(someone)
         someone.page.n_bytes = 0

@@ -181,6 +181,7 @@ class TableModel:
         told : dict
             ``label``, ``chance``; ``loyalty`` and ``accepted`` where the model knows them; ``unfamiliar``, words or
             None, and ``unfamiliar_cells``, which these are (``column``, ``value``, ``seen``); ``chances`` by class;
+            of a promise, how sure the answer is and must be to be given (``trust``, ``trust_needed``);
             ``deciding``, by column, how the chance of the label changes if that cell were not known (``change``): the
             greater, the more it holds the decision. Of a classifier without a table, its exact ``share`` in the
             decision.
@@ -197,8 +198,21 @@ class TableModel:
             what, deciding = "share", dict(zip(self.fields, shares.tolist(), strict=True))
         ranked = sorted(deciding.items(), key=lambda one: -abs(one[1]))
         told |= {"chances": chances, "deciding": [{"column": name, what: size} for name, size in ranked]}
+        told |= self._trust(frame)
         told["unfamiliar_cells"] = found.cells.drop("row").to_dicts()
         return dict(plain(told | {"notes": found.sentences()}))
+
+    def _trust(self, frame: Any) -> dict[str, float | None]:
+        """Of a promise: how sure the answer is, and how sure it must be to be given; None where it never is."""
+        triage = self.estimator
+        if self.promise is None or np.ndim(triage.thresholds_) != 1:  # parts have thresholds of their own
+            return {}
+        row = self.model.transform(frame) if isinstance(self.model, TableClassifier) else self.model.named(frame)
+        said = np.flatnonzero(np.asarray(triage.estimator_.classes_) == triage.estimator_.predict(row)[0])
+        needed = float(triage.thresholds_[said[0]]) if len(said) else np.inf
+        if needed == -np.inf:  # every answer of the class is given
+            return {}
+        return {"trust": float(triage.trust_score(row)[0]), "trust_needed": needed if np.isfinite(needed) else None}
 
     def least_change(self, case: Mapping[str, Any], locked: Sequence[str] = ()) -> dict[str, Any] | None:
         """The least change of a case that would alter its label; columns that are `locked` stay as they are.

@@ -310,19 +310,18 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             monitor = Monitor(self, solver.n_passes, validation, trainer, model, fitted_now)
             watch = monitor if monitor.needed else None
             trained = trainer.train(members, solver, n_components, after_pass=watch)
-            separators, level = model(trained) if monitor.best is None else monitor.best, 0
-            if not self.calibrate:
-                temperature = 1.0
-            elif validation is not None:
-                scores = log_scores(separators.values(validation.X, trainer.engine))
-                temperature = mean_temperature(scores, validation.target)
+            level, temperature = 0, 1.0  # also of a class that could not spare a sample
+            if not self.calibrate or validation is not None:
+                separators = model(trained) if monitor.best is None else monitor.best
+                if self.calibrate and validation is not None:
+                    scores = log_scores(separators.values(validation.X, trainer.engine))
+                    temperature = mean_temperature(scores, validation.target)
             else:
                 unseen = [
                     unseen_scores(trainer, [part(trained, which, level) for which in range(len(masks))], masks)
                     for level in range(len(levels))
                 ]
                 _, samples, parts = unseen[0]
-                temperature = 1.0  # of a class that could not spare a sample
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
                     level, temperature = honestly_calibrated([one[0] for one in unseen], *of_unseen, parts)

@@ -62,6 +62,8 @@ class Limits:
         Of the body of a request, and of the bodies of all requests at once.
     body_seconds : float
         Until the body is there, and between two pieces of an answer that is read.
+    json_bytes : int
+        Of a body in JSON that is no list of lists of finite numbers: reading it holds all others up.
     cells : int
         Values in a body: rows times columns.
     requests : int
@@ -75,6 +77,7 @@ class Limits:
     body_bytes: int = 64 * 2**20
     all_bytes: int = 256 * 2**20
     body_seconds: float = 60.0
+    json_bytes: int = 16 * 2**20
     cells: int = 10_000_000
     requests: int = 64
     connections: int = 512

@@ -81,7 +81,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     noise : float or "auto", default="auto"
         Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
         the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1. "auto" tries 0.1, 0.3,
-        1 and 2 beside each other (1, 2 and 3 with fewer than 5 samples a feature) and takes the one with the least
+        1 and 3 beside each other (1, 2 and 3 with fewer than 5 samples a feature) and takes the one with the least
         log loss on the samples that calibrate the chances. With 20,000 samples or 2 million cells and more, and where
         none calibrate, it is 0.35 (2 with fewer than 5 samples a feature). A number is a few times faster.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
@@ -90,7 +90,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         the other over all samples.
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
-        so that Adam takes at least 350 steps; 8 sweeps.
+        so that Adam takes at least 350 steps; 9 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07

@@ -192,7 +192,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         given, used = (X, y, groups), used_samples(sample_weight)
         X, target, classes, weight = check_training_data(self, X, y, sample_weight)
-        levels = levels_to_try(*X.shape, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
+        levels = (
+            levels_to_try(*X.shape, entries=entries_of(X), mixed=True) if isinstance(self.noise, str) else self.noise
+        )
         noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
             raise ValueError(

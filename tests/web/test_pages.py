@@ -220,6 +220,7 @@ def test_a_language_is_chosen(bedside):
     answer = browser.post("/language", data={"language": "de", "back": "/"})
     assert answer.headers["location"] == "/"
     assert '<html lang="de">' in browser.get("/").text
+    assert browser.get("/cases").headers["location"] == "/"
     for back in ("https://elsewhere.example/", "//elsewhere.example", "/\\elsewhere.example", "javascript:1"):
         assert browser.post("/language", data={"language": "en", "back": back}).headers["location"] == "/"
     assert '<html lang="en">' in browser.get("/").text

@@ -22,7 +22,7 @@ from multiform.web._guard import form_of
 from multiform.web._model import TableModel
 from multiform.web._picture import colours
 from multiform.web._problems import Problem
-from multiform.web._render import Renderer
+from multiform.web._render import Renderer, to_the_start
 from multiform.web._words import Words
 
 MOST_KEPT = 1_000  # questions; the oldest make room
@@ -43,6 +43,7 @@ def question_routes(model: TableModel, render: Renderer) -> list[Route]:
     pages = _Questions(model, render)
     return [
         Route("/", pages.begin),
+        Route("/cases", to_the_start, methods=["GET"]),
         Route("/cases", pages.ask, methods=["POST"]),
         Route("/cases/{id}", pages.answer),
         Route("/cases/{id}/locks", pages.lock, methods=["POST"]),

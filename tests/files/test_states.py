@@ -21,6 +21,9 @@ OPTIONAL = {
     "set_threshold_",
     "partners_",
     "partner_factors_",
+    "gaps",
+    "frame_columns_",
+    "categories_",
 }
 
 

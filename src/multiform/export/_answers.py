@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.columns import Categories, Coded, Encodings
+from multiform.columns import ENRICHED, Categories, Coded, Encodings
 from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
 from multiform.partners import DOUBT, Forest, Partner

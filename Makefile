@@ -18,7 +18,7 @@ SOURCES := pyproject.toml CMakeLists.txt $(shell find src -type f ! -name '*.so'
 CORE := $(wildcard src/multiform/core/* src/multiform/engines/cuda/*.cu*) tests/gpu/emulator.hpp
 PYTEST := python -m pytest -q -n $(JOBS)
 
-.PHONY: help demo docs test test-all test-oldest fuzz faults test-gpu test-aarch64 wheel lint format stubs sanitize clean
+.PHONY: help demo docs test test-all test-oldest fuzz faults test-browser test-gpu test-aarch64 wheel lint format stubs sanitize clean
 help:  ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/make \1	\2/p' Makefile | expand -t 18
 
@@ -39,6 +39,10 @@ test-oldest: .venv-oldest/installed  ## the fast tests with the oldest supported
 
 fuzz: .venv/installed  ## hostile files, sessions and tables (CASES=2000 SEED=0 JOBS=2; KEEP=1 keeps what it finds)
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --jobs $(JOBS) $(if $(KEEP),--keep)
+
+test-browser: .venv/installed  ## the page and the report in Chromium, every view checked by axe-core, which npm gets
+	npm install --silent --no-fund --no-audit --no-save --prefix build/browser axe-core@4
+	$(BIN)/$(PYTEST) -m browser tests/web tests/reporting
 
 test-gpu: .venv/installed  ## the engine on an NVIDIA GPU: every check, the estimators (CUDA=cuda13x for CUDA 13)
 	$(BIN)/python -m pip install -q "cupy-$(CUDA)"

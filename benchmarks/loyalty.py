@@ -162,7 +162,7 @@ def fits_for_all_models(parameters: dict[str, Any], data: Path | None, n_jobs: i
     def all_models() -> Any:
         checked, target, classes, weight = check_training_data(LoyaltyClassifier(), X, y, None)
         alterations = Alterations.of(0.05, 20.0, len(classes))
-        return next(quadratic_committees(qms, checked, target, classes, weight, alterations, "auto", []))
+        return next(quadratic_committees(qms, checked, target, classes, weight, alterations, "auto", [None], []))
 
     with threads(n_jobs):
         medians = interleaved({"one": lambda: qms.fit(X, y), "all": all_models}, repeats=5)

@@ -80,7 +80,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        q, the rows of each ``A_k``. "auto" takes 18, as the paper does, and fewer when there are few features
+        q, the rows of each ``A_k``. "auto" takes 16 (the paper 18), and fewer when there are few features
         (``p + 1`` rows are all that a nonnegative quadratic needs), few samples for so many features (``n / 2p``, but
         no fewer than 9 and ``m + 1``), or the model would pass 40 million coefficients.
     n_models : int, default=1
@@ -100,7 +100,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         the other over all samples.
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
-        so that Adam takes at least 350 steps; 10 sweeps.
+        so that Adam takes at least 350 steps; 8 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
@@ -606,7 +606,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         scaling = Scaling.from_plain(state["scaling"], p)
         require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
         with np.errstate(over="ignore", invalid="ignore"):
-            Separators.of_components(components, offsets, scaling).checked()
+            separators = Separators.of_components(components, offsets, scaling).checked()
         require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         for part in ("n_components_", "n_trained"):
@@ -622,7 +622,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 require_array(moment, (m, state["n_trained"], p + 1), "f", "moments")
                 require(moment.dtype == np.float32 and moment.flags.c_contiguous, "moments has the wrong type")
             require_whole(steps, 0, "the number of steps")
-        gaussian = Gaussian.from_plain(state["gaps"], p) if "gaps" in state else None
+        gaussian = Gaussian.from_plain(state["gaps"], separators) if "gaps" in state else None
         self.__dict__.update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state})
         self._scaling, self._n_trained = scaling, state["n_trained"]
         if gaussian is not None:

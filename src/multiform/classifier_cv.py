@@ -29,7 +29,7 @@ from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
-from multiform.gaps import Gaussian
+from multiform.gaps import Filled, Gaussian
 from multiform.inputs import (
     check_input,
     check_training_data,
@@ -302,7 +302,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if others:
             counts = None if weight is None and self.class_weight is None else whole * class_weights[target]
             told = target, m, counts, folds, random, self.n_jobs
-            partners, chances = cross_fitted(others, read_rows(X, scaling), *told)
+            plain = _plain_columns(X, encoded)
+            partners, chances = cross_fitted(others, read_rows(plain, scaling), *told)
             unseen = np.concatenate([unseen, chances])
         n_own = len(settings)
         temperatures, log_chances, shares = self._choice(unseen, target, whole, n_own)
@@ -419,7 +420,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = log_scores(f).reshape(len(f), len(self.factors_), -1)
         total = np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)), dtype=np.float64)
         if self.partners_:
-            rows = read_rows(X, self.separators_.scaling)
+            rows = read_rows(_plain_columns(X, encoded), self.separators_.scaling)
             for partner, factor in zip(self.partners_, self.partner_factors_, strict=True):
                 total += factor * partner.log_chances(rows)
         return total
@@ -448,8 +449,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        names = [*FITTED, *SOMETIMES_FITTED, "encodings_", "separators_", "factors_", *PARTNERS]
-        state = fitted_state(self, names)
+        state = fitted_state(self, [*FITTED, *SOMETIMES_FITTED, "encodings_", "separators_", "factors_", *PARTNERS])
         if "classes_" not in state:
             return {}
         separators = self.separators_
@@ -469,8 +469,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _set_state(self, state: dict[str, Any]) -> None:
         """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
         name = type(self).__name__
-        optional = [*SOMETIMES_FITTED, "gaps", *PARTNERS]
-        require_names(state, name, [*FITTED, "encodings_", "separators_", "factors_", "scaling"], optional)
+        required = [*FITTED, "encodings_", "separators_", "factors_", "scaling"]
+        require_names(state, name, required, [*SOMETIMES_FITTED, *PARTNERS, "gaps"])
         m, p = require_classes(state["classes_"]), require_features(state)
         require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
@@ -494,6 +494,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
+        gaussian = Gaussian.from_plain(state["gaps"], separators) if "gaps" in state else None
+        words = self._words_from(state["frame_columns_"], p, categories) if "frame_columns_" in state else None
         told = state.get("partners_", [])
         require(isinstance(told, list) and len(told) <= MOST_PARTNERS, "partners_ is not a list, or long")
         partners = [Partner.from_plain(one, encodings.n_features, m) for one in told]
@@ -502,8 +504,6 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         moderate = (partner_factors > 0).all() and partner_factors.sum() <= MOST_TEMPERATURE
         require(moderate, "a share of a partner is not a positive number, or large")
-        gaussian = Gaussian.from_plain(state["gaps"], encodings.width) if "gaps" in state else None
-        words = self._words_from(state["frame_columns_"], p, categories) if "frame_columns_" in state else None
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
         self.partners_, self.partner_factors_ = partners, partner_factors
@@ -524,6 +524,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         known = all(place in coded for place, column in enumerate(words) if isinstance(column, Label))
         require(known, "the words of a column are no categories")
         return words
+
+
+def _plain_columns(X: Any, encoded: Any) -> Any:
+    """The plain columns, which come first; those of rows that had gaps are filled."""
+    return encoded.rows[:, : X.shape[1]] if isinstance(encoded, Filled) else X
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:

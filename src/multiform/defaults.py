@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from multiform.solvers import AdamSolver, CpmSolver
 
+MOST_COMPONENTS = 16  # rows of ten classes fill the vectors of a processor; the paper's 18 are not more accurate
 MOST_COEFFICIENTS = 40_000_000
 LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples
 NOISE = 0.35
 MOST_NOISE = 1e6  # beyond, single precision has no room for its square, and nothing is learnt
-NOISE_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to choose from
+NOISE_LEVELS = (0.1, 0.3, 1.0, 3.0)  # to choose from
 WIDE_UP_TO = 5  # samples a column: with fewer of them only more noise keeps the columns in check
 WIDE_NOISE = 2.0
 WIDE_NOISE_LEVELS = (1.0, 2.0, 3.0)
@@ -24,21 +25,21 @@ CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, one leve
 
 
 def auto_components(n_samples: int, n_features: int, n_classes: int, *, sparse: bool = False) -> int:
-    """q: 18, at most p + 1 (Lemma 1 needs no more), and no more than MOST_COEFFICIENTS in all.
+    """q: 16, at most p + 1 (Lemma 1 needs no more), and no more than MOST_COEFFICIENTS in all.
 
     With few samples for p columns n / 2p are enough, but no fewer than 9, nor than the m - 1 shared rows of a start and
     two more.
     Sparse rows have 4: every class starts with a linear row of its own.
 
     >>> auto_components(60_000, 784, 10), auto_components(150, 4, 3), auto_components(5_000, 20_000, 1_000)
-    (18, 5, 1)
+    (16, 5, 1)
     >>> auto_components(1_000, 500, 3), auto_components(1_000, 500, 100)
-    (9, 18)
+    (9, 16)
     >>> auto_components(16_000, 50_000, 20, sparse=True)
     4
     """
     enough = SPARSE_COMPONENTS if sparse else max(9, n_classes + 1, n_samples // (2 * n_features))
-    return max(1, min(18, enough, n_features + 1, MOST_COEFFICIENTS // (n_classes * (n_features + 1))))
+    return max(1, min(MOST_COMPONENTS, enough, n_features + 1, MOST_COEFFICIENTS // (n_classes * (n_features + 1))))
 
 
 def auto_batch_size(n_samples: int) -> int:
@@ -46,13 +47,13 @@ def auto_batch_size(n_samples: int) -> int:
 
 
 def auto_passes(n_samples: int, batch_size: int, solver: str, *, sparse: bool = False) -> int:
-    """Adam: four passes, eight over sparse rows, more where there would be fewer than LEAST_STEPS. CPM: ten sweeps.
+    """Adam: four passes, eight over sparse rows, more where there would be fewer than LEAST_STEPS. CPM: eight sweeps.
 
     >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam"), auto_passes(60_000, 256, "cpm")
-    (4, 44, 10)
+    (4, 44, 8)
     """
     if solver != "adam":
-        return 10
+        return 8
     steps_a_pass = max(1, -(-n_samples // batch_size))
     return max(SPARSE_PASSES if sparse else 4, -(-LEAST_STEPS // steps_a_pass))
 
@@ -85,7 +86,7 @@ def noise_levels(
     """The noise levels to choose from: the one given, or those that are worth a trial on so much data.
 
     >>> noise_levels(0.5, 100, 4), noise_levels("auto", 100, 4), noise_levels("auto", 60_000, 784)
-    ((0.5,), (0.1, 0.3, 1.0, 2.0), (0.35,))
+    ((0.5,), (0.1, 0.3, 1.0, 3.0), (0.35,))
     >>> noise_levels("auto", 1_000, 500), noise_levels("auto", 10_000, 5_000)
     ((1.0, 2.0, 3.0), (2.0,))
     >>> noise_levels("auto", 10_000, 5_000, entries=200_000)

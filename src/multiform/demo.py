@@ -1,13 +1,18 @@
 """``python -m multiform.demo``: a tour in well under a minute, on data that comes with the packages.
 
 It compares accuracies by cross-validation, asks how far answers can be trusted, makes a promise and checks it, plans
-which tests to buy for a diagnosis and pays the bill, and draws a picture of it where matplotlib is installed.
+which tests to buy for a diagnosis and pays the bill, draws a picture of it where matplotlib is installed, and says how
+the plan is opened in the browser.
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +29,10 @@ from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.datasets import load_breast_cancer_wisconsin, load_heart_disease, load_thyroid
 from multiform.diagnosis import DiagnosisPlanner
+from multiform.files import save
 from multiform.loyalty import LoyaltyClassifier
 from multiform.metrics import loyalty_table
+from multiform.tables import TableClassifier
 from multiform.triage import TriageClassifier
 
 __all__ = ["main", "run"]
@@ -117,7 +124,7 @@ def run(output: Path | None = None, echo: Callable[[str], None] = print) -> dict
     Parameters
     ----------
     output : Path, default=None
-        The folder of the picture; None draws none.
+        The folder of the picture, and of files for `multiform serve`; None draws and writes none.
     echo : callable
         Gets each part's text.
     """
@@ -148,7 +155,7 @@ def run(output: Path | None = None, echo: Callable[[str], None] = print) -> dict
     echo(str(kept))
 
     echo("\n4. What to measure next? Heart disease: 13 tests with their prices, a third of the patients unseen\n")
-    bills = diagnose(echo)
+    planner, bills = diagnose(echo)
 
     figures: dict[str, Any] = {
         "scores": scores,
@@ -160,6 +167,7 @@ def run(output: Path | None = None, echo: Callable[[str], None] = print) -> dict
         },
         "diagnosis": bills,
         "picture": None,
+        "files": [],
     }
     if output is not None:
         picture = output / PICTURE
@@ -169,15 +177,49 @@ def run(output: Path | None = None, echo: Callable[[str], None] = print) -> dict
             figures["picture"] = str(picture)
         except ImportError as error:
             echo(f"\n5. No picture: {error}")
+        try:
+            files = keep(output, planner)
+            echo("\n6. The plan of part 4, and a classifier of the same patients, in the browser:\n")
+            for file in files:
+                echo(f"{command()} serve {shlex.quote(str(file))}")
+            figures["files"] = [str(file) for file in files]
+        except ImportError as error:
+            echo(f"\n6. No page: {error}")
     return figures
 
 
-def diagnose(echo: Callable[[str], None]) -> dict[str, Any]:
+def keep(folder: Path, planner: DiagnosisPlanner) -> list[Path]:
+    """Files of a plan and of a classifier of heart disease, which `multiform serve` opens."""
+    for needed in ("starlette", "uvicorn", "polars", "safetensors"):
+        if find_spec(needed) is None:
+            raise ImportError(f'A page needs {needed}; install it with pip install "multiform[web]".')
+    heart = load_heart_disease()
+    columns = {name: heart.data[:, place] for place, name in enumerate(heart.feature_names)}
+    labels = np.array(heart.target_names)[heart.target]
+    model = TableClassifier(LoyaltyClassifier(random_state=SEED)).fit(columns, labels)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / "plan.mfm", folder / "model.mfm"]
+    for fitted, file in zip((planner, model), files, strict=True):
+        save(fitted, file)
+    return files
+
+
+def command() -> str:
+    """How the command line is called here: as it is found on the path, or beside this Python."""
+    beside = Path(sys.executable).parent / "multiform"
+    if not beside.exists():
+        return f"{shlex.quote(sys.executable)} -m multiform"
+    if shutil.which("multiform") == str(beside):
+        return "multiform"
+    here = Path.cwd()
+    return shlex.quote(str(beside.relative_to(here) if beside.is_relative_to(here) else beside))
+
+
+def diagnose(echo: Callable[[str], None]) -> tuple[DiagnosisPlanner, dict[str, Any]]:
     """A plan for heart disease, followed for patients whom it has not seen, and the bill of one of them."""
     heart = load_heart_disease()
-    X, X_new, y, y_new = train_test_split(
-        heart.data, heart.target, test_size=1 / 3, stratify=heart.target, random_state=SEED
-    )
+    found = np.array(heart.target_names)[heart.target]
+    X, X_new, y, y_new = train_test_split(heart.data, found, test_size=1 / 3, stratify=found, random_state=SEED)
     planner = DiagnosisPlanner(
         heart.costs, discounts=heart.discounts, search="beam", beam_width=BEAM_WIDTH, random_state=SEED
     ).fit(X, y)
@@ -187,9 +229,9 @@ def diagnose(echo: Callable[[str], None]) -> dict[str, Any]:
     echo(f"mean bill {bought.cost.mean():.2f} of {planner.panel_cost_:.2f} for all tests ({bought.cost_share:.0%})")
     echo(f"accuracy {right.mean():.2%}; with all tests {right_with_all.mean():.2%}")
     patient = int(np.argmin(np.abs(bought.cost - np.median(bought.cost))))
-    echo(f"\nthe bill of one patient (heart disease: {heart.target_names[y_new[patient]]})\n")
+    echo(f"\nthe bill of one patient (heart disease: {y_new[patient]})\n")
     echo(bought.bill(patient))
-    return {
+    return planner, {
         "order": planner.order_,
         "mean_bill": float(bought.cost.mean()),
         "panel_cost": float(planner.panel_cost_),
@@ -201,7 +243,9 @@ def diagnose(echo: Callable[[str], None]) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the tour; see ``python -m multiform.demo --help``. ``multiform demo`` is the same."""
     parser = argparse.ArgumentParser(prog="python -m multiform.demo", description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="folder of the picture")
+    parser.add_argument(
+        "--output", type=Path, default=Path("demo-output"), help="folder of the picture and of model files"
+    )
     run(parser.parse_args(argv).output)
 
 

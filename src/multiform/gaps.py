@@ -33,6 +33,7 @@ PRIOR = 20.0  # samples of independent columns
 MOST_STEPS, CLOSE = 3, 0.01  # of expectation maximisation: it ends when no correlation moves by more
 LEAST = 0.005  # of an eigenvalue of the first guess
 CHUNK = 2_000_000  # numbers that are held at a time
+MOST_DEVIATION = 1e290  # in a model file
 FARTHEST = 1e6  # deviations from the mean: a known entry is taken to be no farther when others are told from it
 
 
@@ -129,15 +130,16 @@ class Gaussian:
         return {"mean": self.mean, "deviation": self.deviation, "correlation": self.correlation}
 
     @classmethod
-    def from_plain(cls, state: Any, n_columns: int) -> Gaussian:
-        """The inverse; what is no Gaussian of so many columns is refused."""
+    def from_plain(cls, state: Any, separators: Separators) -> Gaussian:
+        """The inverse; what is no Gaussian of the columns that these separators read is refused."""
+        n_columns = len(separators.scaling.center)
         require_names(state, "the Gaussian of the gaps", ["mean", "deviation", "correlation"])
         mean = require_array(state["mean"], (n_columns,), "f", "mean of the gaps")
         deviation = require_array(state["deviation"], (n_columns,), "f", "deviation of the gaps")
         correlation = state["correlation"]
         doubles = mean.dtype == deviation.dtype == np.float64
         require(doubles and np.isfinite(mean).all(), "the mean of the gaps is wrong")
-        require(((deviation >= 0) & (deviation < np.inf)).all(), "the deviation of the gaps is wrong")
+        require(((deviation >= 0) & (deviation <= MOST_DEVIATION)).all(), "the deviation of the gaps is wrong")
         if correlation is not None:
             require(n_columns <= MOST_COLUMNS, "the gaps have more correlations than are learnt")
             require_array(correlation, (n_columns, n_columns), "f", "correlation of the gaps")
@@ -146,6 +148,12 @@ class Gaussian:
             require(bounded and (correlation == correlation.T).all(), "the correlation of the gaps is wrong")
             least = np.linalg.eigvalsh(correlation)[0]
             require(least >= 1 / FARTHEST, "the correlation of the gaps is not positive definite")
+        with np.errstate(over="ignore", invalid="ignore"):
+            A = _in_deviations(deviation, separators).astype(np.float64)
+            largest = (np.abs(A).sum(axis=2) ** 2).sum(axis=1) * (
+                1 if correlation is None else np.abs(correlation).max()
+            )
+        require((largest < np.finfo(np.float32).max).all(), "gaps add too much to a separator")
         return cls(mean, deviation, correlation)
 
 
@@ -173,11 +181,7 @@ class Filled:
         f = np.array(f)
         whole = f.reshape(len(f), -1)
         p, n_separators = len(self.gaussian.mean), len(separators.coefficients)
-        # A for columns in units of their deviation
-        unit = (self.gaussian.deviation / separators.scaling.scale).astype(np.float32)
-        A: Floats = np.zeros((n_separators, separators.coefficients.shape[1], p), dtype=np.float32)
-        A[:, :, slice(None) if separators.columns is None else separators.columns] = separators.coefficients[:, :, :-1]
-        A *= unit
+        A = _in_deviations(self.gaussian.deviation, separators)
         if self.gaussian.correlation is None:
             whole[samples] += (self.gap[samples] @ (A**2).sum(axis=1).T).astype(f.dtype)
             return f
@@ -209,6 +213,15 @@ def _positive(correlation: Doubles) -> Doubles:
     """The same matrix with no eigenvalue below LEAST: what is of pairs of entries may have such."""
     values, vectors = np.linalg.eigh(correlation)
     return correlation if values[0] >= LEAST else (vectors * np.maximum(values, LEAST)) @ vectors.T
+
+
+def _in_deviations(deviation: Doubles, separators: Separators) -> Floats:
+    """A of every separator, for all columns in units of their deviation: shape (n_separators, q, p)."""
+    trained = separators.coefficients
+    A: Floats = np.zeros((*trained.shape[:2], len(deviation)), dtype=np.float32)
+    A[:, :, slice(None) if separators.columns is None else separators.columns] = trained[:, :, :-1]
+    A *= (deviation / separators.scaling.scale).astype(np.float32)
+    return A
 
 
 def _conditional(precision: Doubles, gap: Bools) -> Iterator[tuple[Indices, Indices, Doubles]]:

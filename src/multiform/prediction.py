@@ -88,6 +88,12 @@ class MemberFunctionMixin:
         return float(accuracy_score(y, answers, sample_weight=sample_weight))
 
 
+def labels_and_chances(model: MemberFunctionMixin, X: Any) -> tuple[Array, Array]:
+    """What `predict` and `predict_proba` give, by one evaluation."""
+    f = model.member_values(X)
+    return _named(model.classes_, f.argmin(axis=1)), probabilities(log_scores(f), model.temperature_)
+
+
 def _named(classes: Array, index: Any) -> Array:
     """The classes at these indices, where the indices are; classes that are not numbers can only be on the host."""
     if not on_gpu(index):

@@ -124,7 +124,7 @@ class ClassScatter:
 
 
 def _membership(share: Doubles, target: Ints, n_classes: int) -> Any:
-    """The share of each sample in the column of its class: shape (n, m); a few cells are quicker when they are dense."""
+    """The share of each sample in the column of its class: shape (n, m); a few cells are quicker dense."""
     n = len(target)
     if n * n_classes > FEW_CELLS:
         return scipy.sparse.csr_array((share, target, np.arange(n + 1)), shape=(n, n_classes))

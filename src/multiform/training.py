@@ -191,10 +191,11 @@ class Trained:
         return self._separators(self.coefficients[member], member)
 
     def merged(self, members: Sequence[int]) -> Separators:
-        """One model with the rows of all these: f_k = mean over members of f_k / level.
+        """One model with the rows of all these: f_k = mean over members of f_k / level, times the mean level.
 
         A sum of member functions is a member function. The loss does not see the scale of a model's f, so each is
-        divided by its own level first, the geometric mean of its values on some of the samples.
+        divided by its own level first, the geometric mean of its values on some of the samples; their mean level is the
+        scale that training is used to.
         """
         return self._separators(self._rows_of(members), members[0])
 
@@ -204,19 +205,18 @@ class Trained:
         With M = (A_k b_k), f_k(x) = ||M (x, -1)||^2 = ||R (x, -1)||^2 for the R of M = QR.
         """
         rows = self._rows_of(members).astype(np.float64)
-        return self._separators(np.linalg.qr(rows, mode="r").astype(np.float32), members[0])
+        return self._separators(np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float32), members[0])
 
     def _rows_of(self, members: Sequence[int]) -> Floats:
         if len(members) == 1:
             return self.coefficients[members[0]]
         n = len(self._trainer.target)
         some = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
-        scaled = []
-        for member in members:
-            f = self._trainer.values(self.separators(member), some)
-            level = np.exp(np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64))
-            scaled.append(self.coefficients[member] / np.float32(np.sqrt(level * len(members))))
-        return np.concatenate(scaled, axis=1)
+        values = [self._trainer.values(self.separators(member), some) for member in members]
+        levels = np.array([np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64) for f in values])
+        factors = np.exp((levels.mean() - levels) / 2) / np.sqrt(len(members))
+        rows = [self.coefficients[member] * np.float32(factor) for member, factor in zip(members, factors, strict=True)]
+        return np.concatenate(rows, axis=1)
 
     def _separators(self, coefficients: Floats, member: int) -> Separators:
         trainer, described = self._trainer, self._members[member]

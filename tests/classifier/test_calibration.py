@@ -1,5 +1,7 @@
 """Chances that mean what they say, fitted on samples the model did not see."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -8,7 +10,9 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from multiform import QMSClassifier
+from multiform.engines import CpuEngine
 from multiform.prediction import fit_temperature, log_scores, probabilities
+from multiform.training import Trained
 
 
 def overlapping(n, seed=0):
@@ -51,10 +55,25 @@ def test_without_calibration(blobs, early_stopping):
 
 def test_calibration_does_not_change_the_model_of_a_small_set(blobs):
     X, y = blobs
-    model = QMSClassifier(noise=0.35, random_state=0).fit(X, y)
+    model = QMSClassifier(X.shape[1], noise=0.35, random_state=0).fit(X, y)
     plain = clone(model).set_params(calibrate=False).fit(X, y)
     np.testing.assert_array_equal(model.components_, plain.components_)
     assert model.temperature_ != 1.0
+
+
+def test_models_of_p_and_one_rows_are_the_model_together(blobs):
+    """f_k of the model is the mean of f_k of those that have left an eighth out, each over its level; in p + 1 rows."""
+    X, y = blobs
+    in_one = Trained.in_one
+    with mock.patch.object(Trained, "in_one", autospec=True, side_effect=in_one) as together:
+        model = QMSClassifier(noise=0.35, random_state=0).fit(X, y)
+    trained, members = together.call_args.args
+    assert len(members) == 8
+    values = [trained.separators(member).values(X, CpuEngine()) for member in members]
+    parts = [f / np.exp(np.log(f).mean()) for f in values]
+    f, expected = model.member_values(X), np.mean(parts, axis=0)
+    assert model.components_.shape[1] == X.shape[1] + 2  # and a row for the noise
+    np.testing.assert_allclose(f / f.mean(), expected / expected.mean(), rtol=1e-3)
 
 
 def test_temperature_on_a_validation_part():

@@ -258,3 +258,19 @@ def test_onnx_of_a_table_of_categories():
         to_onnx(small().fit(frame, y))
     with pytest.raises(ValueError, match="trained on missing values"):
         to_onnx(make_pipeline(small()).fit(np.where(matrix > 1, np.nan, matrix), y))
+
+
+def test_partners_read_what_is_filled(tmp_path):
+    """Forests get the plain columns of our own models: gaps as their expected values, categories one-hot."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    frame, y = people()
+    frame = with_gaps(frame)
+    partner = RandomForestClassifier(10, max_depth=3, random_state=0)
+    model = QMSClassifierCV((3.0,), partners=[partner], encodings=["plain"], max_iter=1, cv=3, random_state=0)
+    model.fit(frame, y)
+    assert model.partners_
+    assert model.score(frame, y) > 0.6
+    multiform.save(model, tmp_path / "model.mfm")
+    again = multiform.load(tmp_path / "model.mfm")
+    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))

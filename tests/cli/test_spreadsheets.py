@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.cli import main
-from multiform.cli._predict import without_formulas
+from multiform.tables import without_formulas
 
 EVIL = "=cmd|' /C calc'!A0"
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from multiform import demo
+from multiform import demo, web
 from multiform.classifier import QMSClassifier
 from multiform.datasets import load_heart_disease, load_thyroid
 
@@ -23,8 +23,9 @@ def small(monkeypatch):
     )
     monkeypatch.setattr(demo, "models", lambda: {"QMSClassifier": QMSClassifier(random_state=0)})
     heart = load_heart_disease()
-    few = [heart.feature_names.index(name) for name in ("age", "cp", "chol", "fbs")]
-    heart.update(data=heart.data[:, few], costs={name: heart.costs[name] for name in ("age", "cp", "chol", "fbs")})
+    names = ["age", "cp", "chol", "fbs"]
+    few = [heart.feature_names.index(name) for name in names]
+    heart.update(data=heart.data[:, few], feature_names=names, costs={name: heart.costs[name] for name in names})
     heart.discounts = {"A": heart.discounts["A"]}
     both = {True: (heart.data, heart.target), False: heart}
     monkeypatch.setattr(demo, "load_heart_disease", lambda return_X_y=False: both[return_X_y])
@@ -36,6 +37,11 @@ def test_tables_and_picture(small, tmp_path, capsys):
     printed = capsys.readouterr().out
     for line in ("heart disease      QMSClassifier", "strong", "promised (exact)", "full panel", "overview.png"):
         assert line in printed
+    *_, plan, model = printed.splitlines()
+    assert plan.endswith(f"multiform serve {tmp_path / 'new' / 'folder' / 'plan.mfm'}")
+    assert model.endswith(f"multiform serve {tmp_path / 'new' / 'folder' / 'model.mfm'}")
+    assert web.application(plan.split()[-1]).state.model.classes == ["absent", "present"]
+    assert web.application(model.split()[-1]).state.model.classes == ["absent", "present"]
     picture = (tmp_path / "new" / "folder" / "overview.png").read_bytes()
     assert picture.startswith(PNG)
     assert len(picture) < 200_000
@@ -47,7 +53,13 @@ def test_without_matplotlib_the_tables_come_and_a_sentence(small, tmp_path, caps
     printed = capsys.readouterr().out
     assert "promised (exact)" in printed
     assert 'needs matplotlib; install it with pip install "multiform[plots]"' in printed
-    assert list(tmp_path.iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.mfm", "plan.mfm"]
+
+
+def test_without_the_web_extra_a_sentence_says_so(small, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    demo.main(["--output", str(tmp_path)])
+    assert 'No page: A page needs starlette; install it with pip install "multiform[web]"' in capsys.readouterr().out
 
 
 def test_every_set_has_the_models_of_the_table():

@@ -22,6 +22,7 @@ NEEDS = {
     "docs/export.md": ("onnxruntime", "skl2onnx", "skops"),
     "docs/how-far-to-trust.md": ("polars",),
     "docs/report.md": ("jinja2",),
+    "docs/serve.md": ("starlette", "uvicorn"),
     "docs/start.md": ("jinja2", "safetensors"),
     "docs/text-columns.md": ("polars", "pandas"),
 }

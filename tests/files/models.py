@@ -93,16 +93,16 @@ def _model(name):
         # Petal width cut at 1: many equal values, and so equal quantiles.
         cut = np.column_stack([X, np.maximum(X[:, 3], 1)])
         return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=StratifiedKFold(3), random_state=0).fit(cut, y)
+    if name == "qms, gaps":
+        return qms.fit(with_gaps(X), y)
+    if name == "cv, gaps":
+        return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0).fit(with_gaps(X), y)
     if name == "cv, partners":
         # So poor a model of ours that all of them get a share.
         forests = [ExtraTreesClassifier(4, max_depth=2), RandomForestClassifier(2, max_depth=2)]
         boosting = HistGradientBoostingClassifier(max_iter=8, max_leaf_nodes=4)
         shared = {"encodings": ["plain"], "max_iter": 1, "cv": 3, "ensemble_size": 20, "random_state": 0}
         return QMSClassifierCV((3.0,), partners=[*forests, boosting], **shared).fit(X, y)
-    if name == "qms, gaps":
-        return qms.fit(with_gaps(X), y)
-    if name == "cv, gaps":
-        return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0).fit(with_gaps(X), y)
     if name == "loyalty":
         return LoyaltyClassifier(qms, cv=3, random_state=0).fit(X, y)
     if name == "loyalty, ladder":
@@ -145,9 +145,9 @@ NAMES = (
     "qms, partial_fit",
     "qms, whole labels",
     "cv",
-    "cv, partners",
     "qms, gaps",
     "cv, gaps",
+    "cv, partners",
     "loyalty",
     "loyalty, ladder",
     "loyalty, logistic regression",

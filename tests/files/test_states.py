@@ -19,11 +19,11 @@ OPTIONAL = {
     "unpriced_columns_",
     "parts_",
     "set_threshold_",
-    "partners_",
-    "partner_factors_",
     "gaps",
     "frame_columns_",
     "categories_",
+    "partners_",
+    "partner_factors_",
 }
 
 

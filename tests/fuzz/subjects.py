@@ -5,10 +5,11 @@ from pathlib import Path
 
 from tests.fuzz import runner
 from tests.fuzz.model_files import ModelFiles
+from tests.fuzz.requests import Requests
 from tests.fuzz.sessions import Sessions
 from tests.fuzz.tables import Tables
 
-SUBJECTS = (ModelFiles(), Sessions(), Tables())
+SUBJECTS = (ModelFiles(), Sessions(), Tables(), Requests())
 TURNS = [subject for subject in SUBJECTS for _ in range(subject.weight)]
 
 

@@ -212,7 +212,11 @@ def test_many_samples_are_judged_by_one_part():
     X = rng.normal(size=(20_000, 2))
     y = (X[:, 0] + rng.normal(size=20_000) > 0).astype(int)
     model = LoyaltyClassifier(LogisticRegression(), random_state=0).fit(X, y)
-    assert model.loyalty_table_.count.sum() == 4_000
+    assert model.loyalty_table_.count.sum() == 2_000
+    alone = clone(model.estimator_).fit(X, y)
+    assert not np.array_equal(
+        model.estimator_.coef_, alone.coef_
+    )  # the part is held out of the models that answer, too
     assert model.loyalty_table_.overall_accuracy == pytest.approx((model.predict(X) == y).mean(), abs=0.02)
 
 

@@ -28,25 +28,28 @@ OPTIONS = (
 )
 
 
-class Page:
-    """One tab, and what it complained about."""
+class Browser:
+    """The pipe to Chromium, and the tabs that speak through it."""
 
     def __init__(self, to_browser: int, from_browser: int) -> None:
         self._to, self._from, self._received, self._n_sent = to_browser, from_browser, b"", 0
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self._session: str | None = None
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.send(f"{domain}.enable")
+        self.tabs: dict[str, Page] = {}
 
-    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+    def tab(self) -> Page:
+        """A new tab; cookies are those of the others."""
+        target = self.send(None, "Target.createTarget", url="about:blank")["targetId"]
+        session = self.send(None, "Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.tabs[session] = page = Page(self, session)
+        for domain in ("Page", "Runtime", "Log", "Network", "DOM"):
+            page.send(f"{domain}.enable")
+        return page
+
+    def send(self, session: str | None, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol and wait for its answer."""
         self._n_sent += 1
         message = {"id": self._n_sent, "method": method, "params": parameters}
-        if self._session is not None:
-            message["sessionId"] = self._session
+        if session is not None:
+            message["sessionId"] = session
         os.write(self._to, json.dumps(message).encode() + b"\0")
         while True:
             answer = self._next()
@@ -64,7 +67,36 @@ class Page:
             self._received += some
         message, _, self._received = self._received.partition(b"\0")
         event: dict[str, Any] = json.loads(message)
-        method, parameters = event.get("method"), event.get("params", {})
+        if "method" in event and event.get("sessionId") in self.tabs:
+            self.tabs[event["sessionId"]].happened(event["method"], event.get("params", {}))
+        return event
+
+
+class Page:
+    """One tab, and what it complained about.
+
+    Attributes
+    ----------
+    complaints : list of str
+        What stood in the console: exceptions, errors, warnings.
+    requests : list of str
+        The addresses that it asked for.
+    n_bytes : int
+        What came back, headers and all.
+    """
+
+    def __init__(self, browser: Browser, session: str) -> None:
+        self.browser, self._session = browser, session
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.n_bytes = 0
+
+    def send(self, method: str, **parameters: Any) -> dict[str, Any]:
+        """Call a method of the protocol and wait for its answer."""
+        return self.browser.send(self._session, method, **parameters)
+
+    def happened(self, method: str, parameters: dict[str, Any]) -> None:
+        """Note an event."""
         if method == "Runtime.exceptionThrown":
             self.complaints.append(str(parameters["exceptionDetails"].get("text")))
         elif method == "Log.entryAdded":
@@ -73,7 +105,8 @@ class Page:
             self.complaints.append(str(parameters["args"]))
         elif method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"][:200])
-        return event
+        elif method == "Network.loadingFinished":
+            self.n_bytes += int(parameters["encodedDataLength"])
 
     def open(self, path: Path, width: int, height: int = 900, scale: float = 1.0) -> None:
         """Load a file into a window of this size, and wait until all of it is there."""
@@ -137,7 +170,7 @@ def chromium() -> Iterator[Page]:
         os.close(child_reads)
         os.close(child_writes)
         try:
-            yield Page(to_browser, from_browser)
+            yield Browser(to_browser, from_browser).tab()
         finally:
             os.close(to_browser)
             os.close(from_browser)

@@ -35,6 +35,7 @@ COMMANDS = {
     "report": ("_evaluate", "Write a report of a model on a labelled table, one HTML file."),
     "plan": ("_diagnosis", "Plan which tests to buy, in which order, and when to stop."),
     "diagnose": ("_bedside", "Ask for the evidence of one case, test by test, by a plan."),
+    "serve": ("_serve", "Open a model or a plan in the browser, and answer other programs."),
     "reproduce": ("_demo", "Run section 4 of the paper and print each of its tables beside ours."),
     "export": ("_info", "Write a model in another format (ONNX)."),
     "info": ("_info", "Say what is in a model file."),
@@ -48,7 +49,7 @@ class RequirementNotMet(Exception):
     """What was required does not hold: exit code 3."""
 
 
-class _Terminated(BaseException):
+class Terminated(BaseException):
     """SIGTERM, so that files are cleaned up on the way out."""
 
 
@@ -113,7 +114,7 @@ def run(argv: Sequence[str]) -> int:
         if sys.stderr.isatty():
             click.echo(err=True)  # the terminal has written ^C
         return _failed(argv, "interrupted; no file was changed.", 130)
-    except _Terminated:
+    except Terminated:
         return _failed(argv, "terminated; no file was changed.", 143)
     except BrokenPipeError:
         # Whoever read our output has had enough, which is not an error. Nothing may be flushed into it any more.
@@ -158,7 +159,7 @@ def _sentence(error: BaseException) -> str:
 @contextmanager
 def _termination_unwinds() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
-        raise _Terminated
+        raise Terminated
 
     try:
         before = signal.signal(signal.SIGTERM, stop)

@@ -79,7 +79,7 @@ def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None
             _keep(session, session_path)
         if not session.finished:
             say(_farewell(session, plan_path, session_path), err=True)
-    data = _state(planner, session)
+    data = session.as_dict()
     console.result(data, _case_text(data, session.notes))
 
 
@@ -186,25 +186,11 @@ class _Bedside:
         for feature, text in texts.items():
             if text.endswith("!") and not self._is_category(text, feature):
                 text, insist = text[:-1].strip(), True
-            values[feature] = self._value(text.strip(), feature)
+            values[feature] = self.session.written(feature, text)
         strange = self.session.unfamiliar(values)
         if strange and not insist:
             raise multiform.diagnosis.UnfamiliarValue("; ".join(one.sentence for one in strange))
         return values
-
-    def _value(self, text: str, feature: str) -> Any:
-        """A number or a word, as the plan reads the feature; None for no result."""
-        if text == "":
-            return None
-        if self.codes[feature].role == "category":
-            return text
-        try:
-            value = float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
-        except ValueError:
-            value = float("nan")
-        if value != value or value in (float("inf"), -float("inf")):
-            raise ValueError(f"{feature} is a number; got {text!r}.")
-        return value
 
     def _command(self, line: str, feature: str | None) -> str | None:
         """The command that a line is, if it is one."""
@@ -257,39 +243,6 @@ def _farewell(session: multiform.diagnosis.DiagnosisSession, plan_path: str, pat
     return (
         f"The case is left, and was not kept. To go on: multiform diagnose {shlex.quote(plan_path)} {' '.join(words)}"
     )
-
-
-def _state(planner: Any, session: Any) -> dict[str, Any]:
-    events = json.loads(session.to_json())["events"]
-    bought = [event["observe"] for event in events if "observe" in event]
-    prices = zip(bought, _paid(planner.tariff_, bought), strict=True)
-    data: dict[str, Any] = {
-        "finished": session.finished,
-        "diagnosis": str(session.diagnosis),
-        "chance": session.chance,
-        "chances": {str(label): chance for label, chance in session.chances.items()},
-        "loyalty": session.loyalty,
-        "spent": session.spent,
-        "panel_cost": planner.panel_cost_,
-        "bill": [{"test": test, "price": price} for test, price in prices],
-        "not_available": session.unavailable_tests,
-        "next": None,
-    }
-    following = session.next_evidence
-    if following is not None:
-        told = {"test": following.name, "cost": following.cost, "results": list(following.features)}
-        data["next"] = told | {"why": following.why}
-    return data
-
-
-def _paid(tariff: Any, bought: list[str]) -> list[float]:
-    """What each test cost when it was bought; what is known at the start costs nothing."""
-    held, prices = 0, []
-    for test in bought:
-        number = tariff.tests.index(test)
-        prices.append(0.0 if tariff.known >> number & 1 else float(tariff.price(number, held)))
-        held |= 1 << number
-    return prices
 
 
 def _case_text(data: dict[str, Any], notes: list[str]) -> str:

@@ -11,7 +11,7 @@ from multiform.cli._shared import Console, command, seed_and_jobs
 
 
 @command("multiform demo", "multiform demo --output demo-output")
-@click.option("--output", "-o", metavar="FOLDER", help="Draw a picture, too, into this folder.")
+@click.option("--output", "-o", metavar="FOLDER", help="For a picture, and for files that `multiform serve` opens.")
 def demo(output: str | None, console: Console) -> None:
     """A tour in under a minute, on data that come with the package.
 

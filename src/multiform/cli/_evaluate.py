@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-import numpy as np
 
 import multiform
 from multiform.cli._app import RequirementNotMet
 from multiform.cli._files import (
-    MatrixModel,
     check_output,
     opened,
     opened_plan,
@@ -51,13 +49,19 @@ def evaluate(
     """
     model = opened(model_path)
     required = _required(require, model)
+    judged = multiform.tables.Judgement(model, _target(model, target, model_path))
     with console.progress("predicting") as progress:
-        judged = _judged(model, model_path, multiform.tables.sources(files, file_format), target, progress, console)
-    true, answers, known, overlap = judged
-    refuse_shifts(known, strict)
-    say_unfamiliar(console, model, known)
-    data = _figures(model.estimator_, true, answers) | {"unfamiliar": known.as_dict()}
-    data["training_rows"] = _told(overlap, console)
+        for batch in multiform.tables.batches(multiform.tables.sources(files, file_format)):
+            try:
+                judged.add(batch.frame)
+            except multiform.tables.TableError as error:
+                raise batch.located(error) from error
+            progress(batch.share)
+    data = judged.as_dict()
+    refuse_shifts(judged.known, strict)
+    for note in judged.notes():
+        console.note(note)
+    say_unfamiliar(console, model, judged.known)
     shortfall = None if required is None else _shortfall(data, required, vacuous=require == "promise")
     if required is not None:
         data["required"] = {"accuracy": required, "met": shortfall is None}
@@ -101,36 +105,34 @@ def report(
     model = opened(model_path)
     plan = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
-        frame, labels = _labelled(model, multiform.tables.read(found, progress), target, model_path)
+        name = _target(model, target, model_path)
+        frame, labels = multiform.tables.labelled(model, multiform.tables.read(found, progress), name)
         if not len(labels):
             raise ValueError("No row has a label, so there is nothing to report.")
         known, overlap = model.familiarity(frame), model.overlap(frame, labels)
         refuse_shifts(known, strict)
         progress(None, "writing the report")
         judged: Any = model
-        if isinstance(model, MatrixModel):
-            judged, frame = model.estimator_, model.transform(frame)
+        if isinstance(model, multiform.tables.MatrixModel):
+            judged, frame = model.estimator_, model.named(frame)
         page = multiform.report(
             judged, frame, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told
         )
         page.save(output)
     say_unfamiliar(console, model, known)
     text = f"{len(labels)} rows, accuracy {page.figures['accuracy']:.2%}; report written to {output}"
-    data = {"output": output, **page.figures, "unfamiliar": known.as_dict(), "training_rows": _told(overlap, console)}
+    for note in overlap.notes() if overlap is not None else []:
+        console.note(note)
+    data = {"output": output, **page.figures, "unfamiliar": known.as_dict()}
+    data["training_rows"] = None if overlap is None else overlap.as_dict()
     console.result(data, text)
 
 
-def _labelled(model: Any, frame: Any, target: str | None, path: str) -> tuple[Any, Any]:
-    """The rows that have a label, without the target column, and their labels."""
-    name = target or model.target_
+def _target(model: Any, target: str | None, path: str) -> str:
+    name: str | None = target or model.target_
     if name is None:
         raise click.UsageError(f"{path} does not know what the target column is called; give --target")
-    if name not in frame.columns:
-        raise multiform.tables.TableError(
-            f"The table has no column {name!r} with the truth; give its name by --target."
-        )
-    labels, present = model.labels(frame[name])
-    return frame.drop(name).filter(multiform.columns.polars().Series(present)), labels
+    return name
 
 
 def _shortfall(data: dict[str, Any], required: float, vacuous: bool) -> str | None:
@@ -159,92 +161,6 @@ def _required(require: str | None, model: Any) -> float | None:
     if not 0 <= value <= 1:
         raise click.UsageError(f"--require takes an accuracy from 0 to 1, or the word promise; got {require!r}")
     return value
-
-
-def _judged(
-    model: Any, model_path: str, found: Any, target: str | None, progress: Any, console: Console
-) -> tuple[Any, dict[str, Any], multiform.tables.Familiarity, multiform.tables.Overlap | None]:
-    """The truth, the answers as columns, what is unlike training and what is from there, of all rows with a label."""
-    true, parts, unlabelled, known, overlaps = [], [], 0, multiform.tables.Familiarity(), []
-    for batch in multiform.tables.batches(found):
-        try:
-            rows, labels = _labelled(model, batch.frame, target, model_path)
-            if len(rows):
-                true.append(labels)
-                answers, familiar = model.answers(rows)
-                parts.append(answers)
-                known += familiar.counted()
-                overlaps.append(model.overlap(rows, labels))
-        except multiform.tables.TableError as error:
-            raise batch.located(error) from error
-        unlabelled += len(batch.frame) - len(rows)
-        progress(batch.share)
-    if not true:
-        raise ValueError("No row has a label, so there is nothing to compare with.")
-    if unlabelled:
-        console.note(f"{unlabelled} rows have no label and were left out.")
-    columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
-    return np.concatenate(true), columns, known, multiform.tables.Overlap.of_all(overlaps)
-
-
-def _told(overlap: multiform.tables.Overlap | None, console: Console) -> dict[str, Any] | None:
-    """For programs; and a note, if the model is judged on rows that it has seen."""
-    if overlap is None:
-        return None
-    if overlap.evident:
-        console.note(
-            f"{overlap.share:.0%} of the rows are rows that the model was trained on, with which it seems better than "
-            f"it is ({overlap.found} of the {overlap.compared} rows that could be compared); judge it on others."
-        )
-    return {**overlap._asdict(), "share": overlap.share, "evident": overlap.evident}
-
-
-def _figures(estimator: Any, true: Any, answers: dict[str, Any]) -> dict[str, Any]:
-    from multiform.metrics.labels import distinct, positions
-
-    labels = distinct(true)
-    truth, said = positions(true, labels), positions(answers["label"], labels)  # -1: a label that no row has
-    right, counts = truth == said, np.bincount(truth)
-    unknown = positions(labels, np.asarray(estimator.classes_)) < 0
-    data: dict[str, Any] = {
-        "rows": len(true),
-        "accuracy": float(right.mean()),
-        "commonest_class": str(labels[counts.argmax()]),
-        "commonest_class_accuracy": float(counts.max() / counts.sum()),
-        "mean_chance": float(np.mean(answers["chance"])),
-        "classes": {
-            str(label): {
-                "rows": int(counts[k]),
-                "recall": float(right[truth == k].mean()),
-                "precision": _share(right[said == k]),
-            }
-            for k, label in enumerate(labels)
-        },
-        "unknown_classes": [str(label) for label in labels[unknown]],
-    }
-    judge = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", estimator)
-    if "loyalty" in answers and hasattr(judge, "loyalty_table_"):
-        found = multiform.metrics.loyalty_table(truth, said, answers["loyalty"], levels=judge.levels_)
-        expected = judge.loyalty_table_.as_dict()
-        data["loyalty"] = {
-            level: {**row, "expected_accuracy": expected[level]["accuracy"], "expected_share": expected[level]["share"]}
-            for level, row in found.as_dict().items()
-        }
-    if "accepted" in answers:
-        accepted = answers["accepted"]
-        reached = _share(right[accepted])
-        data["accepted"] = {
-            "rows": int(accepted.sum()),
-            "share": float(accepted.mean()),
-            "accuracy": reached,
-            "promised": float(estimator.target_accuracy),
-            "kept": reached is None or reached >= estimator.target_accuracy,
-        }
-    return data
-
-
-def _share(right: Any) -> float | None:
-    return float(right.mean()) if len(right) else None
 
 
 def _percent(value: float | None) -> str:

@@ -9,17 +9,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import click
-import numpy as np
 
 import multiform
-from multiform._typing import Array, Bools, Doubles
 from multiform.cli._shared import Console, one_line
 
 MOST_NOTES = 10  # columns that are said to be unlike training
 MOST_LETTERS = 400  # of what is said of one
 
 
-def opened(path: str) -> multiform.tables.TableClassifier | MatrixModel:
+def opened(path: str) -> multiform.tables.TableClassifier | multiform.tables.MatrixModel:
     """The model of a file, ready for tables."""
     model = multiform.files.load(path)
     if isinstance(model, multiform.tables.TableClassifier) and hasattr(model, "columns_"):
@@ -29,7 +27,7 @@ def opened(path: str) -> multiform.tables.TableClassifier | MatrixModel:
         raise ValueError(f"{path} holds a plan, which does not predict tables; `multiform diagnose` uses it.")
     if not hasattr(model, "classes_"):
         raise ValueError(f"{path} holds a {kind} that is not fitted.")
-    return MatrixModel(model)
+    return multiform.tables.MatrixModel(model)
 
 
 def opened_plan(path: str) -> Any:
@@ -80,69 +78,3 @@ def this_command() -> str:
 def write_model(model: Any, output: str, **notes: Any) -> None:
     """Write a model or a plan, with the command that made it."""
     multiform.files.save(model, output, notes={"command": this_command(), **notes})
-
-
-class MatrixModel:
-    """A classifier that was saved without a table around it: it reads columns of numbers."""
-
-    target_: str | None = None
-
-    def __init__(self, estimator: Any) -> None:
-        self.estimator_ = estimator
-        self.classes_ = estimator.classes_
-
-    def transform(self, frame: Any) -> Doubles:
-        """The columns that the model reads; without names, all columns in their order."""
-        from multiform.tables import TableError
-
-        n_features = int(self.estimator_.n_features_in_)
-        wanted = [str(name) for name in getattr(self.estimator_, "feature_names_in_", frame.columns)]
-        lacking = [name for name in wanted if name not in frame.columns]
-        if lacking:
-            raise TableError(f"The table has no column {lacking[0]!r}, which the model needs.")
-        if len(wanted) != n_features:
-            raise TableError(f"The model reads {n_features} columns of numbers, and the table has {len(wanted)}.")
-        columns = []
-        for name in wanted:
-            values, unreadable = multiform.columns.as_numbers(frame[name])
-            if unreadable or np.isnan(values).any():
-                row = int(np.flatnonzero(np.isnan(values))[0])
-                raise TableError(f"the model needs a number; got {frame[name][row]!r}.", column=name, row=row)
-            columns.append(values)
-        return np.column_stack(columns)
-
-    def encoded_names(self) -> list[str]:
-        """Names of the columns of `transform`."""
-        names = getattr(self.estimator_, "feature_names_in_", None)
-        return [f"x{k}" for k in range(int(self.estimator_.n_features_in_))] if names is None else list(map(str, names))
-
-    def answers(self, frame: Any, *, chances: bool = False) -> tuple[Any, multiform.tables.Familiarity]:
-        """As `TableClassifier.answers`; what training looked like is not known."""
-        return multiform.tables.answers_of(self.estimator_, self.transform(frame), chances=chances), self.familiarity(
-            frame
-        )
-
-    def familiarity(self, frame: Any) -> multiform.tables.Familiarity:
-        """Nothing that could be called unfamiliar."""
-        return multiform.tables.Familiarity(len(frame))
-
-    def overlap(self, frame: Any, labels: Any) -> None:
-        """As `TableClassifier.overlap`: it does not know its training rows."""
-
-    def labels(self, series: Any) -> tuple[Array, Bools]:
-        """Labels of the kind that the model has; what cannot be read so stays text, and is no class of its."""
-        kind = np.asarray(self.classes_).dtype.kind
-        labels, present = multiform.tables.labels_of(series, whole=kind in "iu")
-        if kind == "f":
-            return np.array([_number(label) for label in labels.tolist()], dtype=object), present
-        if kind == "b":
-            truths = {"true": True, "false": False, "1": True, "0": False}
-            return np.array([truths.get(label.lower(), label) for label in labels.tolist()], dtype=object), present
-        return labels, present
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text

@@ -63,6 +63,7 @@ def _installation() -> dict[str, Any]:
     import sklearn
 
     optional = {"polars": "cli", "safetensors": "files", "matplotlib": "plots", "jinja2": "report", "onnx": "onnx"}
+    optional["starlette"] = "web"
     return {
         "multiform": multiform.__version__,
         "python": platform.python_version(),

@@ -23,9 +23,6 @@ OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
 FOR_SPREADSHEETS = ("csv", "tsv")
 Write = Callable[[Any], None]
 
-# What a spreadsheet program runs as a formula, and what it does not, as it is a number.
-FORMULA, NUMBER = r"^[=+\-@\t\r]", r"^[-+]?(\d+([.,]\d*)?|[.,]\d+)([eE][-+]?\d+)?$"
-
 
 @command(
     "multiform predict model.mfm new.csv -o answers.csv",
@@ -90,9 +87,9 @@ def predict(
                 raise batch.located(error) from error
             taken = {name: f"{name} given" for name in keep if name in answers.columns}
             told = batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers
-            write(without_formulas(told) if excel_safe else told)
+            write(multiform.tables.without_formulas(told) if excel_safe else told)
             if written_as in FOR_SPREADSHEETS and not excel_safe:
-                n_formulas += _n_formulas(told)
+                n_formulas += multiform.tables.n_formulas(told)
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
             known += familiar.counted()
             rows += len(answers)
@@ -136,30 +133,6 @@ def _answer_writer(output: str, written_as: str, excel_safe: bool) -> Iterator[W
             return
         with open(part, "wb") as stream:
             yield _appender(stream, written_as, excel_safe)
-
-
-def _is_formula(text: Any) -> Any:
-    return text.str.contains(FORMULA) & ~text.str.contains(NUMBER)
-
-
-def _n_formulas(frame: Any) -> int:
-    """Texts in a frame that a spreadsheet program would run."""
-    pl = multiform.columns.polars()
-    cells = frame.select(_is_formula(pl.col(pl.String)).sum())
-    return int(sum(cells.row(0)) if cells.width else 0)
-
-
-def without_formulas(frame: Any) -> Any:
-    """The frame with ' before each text, and each name of a column, that a spreadsheet program would run.
-
-    >>> import polars as pl
-    >>> without_formulas(pl.DataFrame({"=a": ["=1+1", "-1.5", "@x", "fine"]})).to_dict(as_series=False)
-    {"'=a": ["'=1+1", '-1.5', "'@x", 'fine']}
-    """
-    pl = multiform.columns.polars()
-    texts = pl.col(pl.String)
-    safe = frame.with_columns(pl.when(_is_formula(texts)).then("'" + texts).otherwise(texts).name.keep())
-    return safe.rename({name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)})
 
 
 def _appender(stream: BinaryIO, written_as: str, excel_safe: bool) -> Write:

@@ -19,6 +19,7 @@ from multiform._typing import Array, Doubles
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
 
 # In this order; the first that reads every cell of a column is taken. No number is a date in any of them.
+ISO_FORMATS = 5  # of the following
 DATE_FORMATS = (
     "%Y-%m-%d",
     "%Y-%m-%d %H:%M:%S",
@@ -177,7 +178,7 @@ def with_numbers(frame: Any, names: Sequence[str]) -> Any:
     names = [name for name in names if types[name] == pl.String]
     step = max(1, MOST_AT_ONCE // max(1, len(frame)))
     found = [series for at in range(0, len(names), step) for series in _numbers_of(frame.select(names[at : at + step]))]
-    return frame.with_columns(found)
+    return frame.with_columns(found) if found else frame
 
 
 def _numbers_of(frame: Any) -> list[Any]:
@@ -218,8 +219,11 @@ def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
         moments, unreadable = local.cast(pl.Datetime("ms")), 0
     else:
         text = as_text(series)
-        if format is None:
-            moments = pl.Series([None] * len(text), dtype=pl.Datetime("ms"))
+        if format is None:  # training had dates that were no text: as text they are of ISO 8601
+            tried = [text.str.to_datetime(one, strict=False, time_unit="ms") for one in DATE_FORMATS[1:ISO_FORMATS]]
+            moments = text.str.to_date(DATE_FORMATS[0], strict=False).cast(pl.Datetime("ms"))
+            for other in tried:
+                moments = moments.fill_null(other)
         elif "%H" in format:
             moments = text.str.to_datetime(format, strict=False, time_unit="ms")
         else:

@@ -40,6 +40,7 @@ MOST_SHOWN, MOST_LETTERS = 8, 40  # of them in a sentence, and of one
 FALSE_ALARMS = 0.01  # share of unchanged tables of which some column is said to have shifted, at most
 LEAST_SHIFT = 0.1  # share of the rows that a shift must concern
 
+FEW = 500  # cells
 EMPTY = 0.0, float("inf"), float("-inf")  # sum, least and greatest of no numbers
 REST = object()  # the place of all values but those that are kept
 NUMERIC = ("number", "code", "date")  # kinds whose cells are numbers
@@ -258,8 +259,13 @@ class Seen:
         if self.is_numeric:
             missing = np.isnan(cells)
             present = cells[~missing] if missing.any() else cells
-            # All cells against each value is faster than to look for the place of each cell.
-            if self.kind == "code":
+            # All cells against each value is faster than to look for the place of each cell, unless there are few.
+            if len(present) < FEW:
+                ordered = np.sort(present)
+                upto = np.searchsorted(ordered, self.values, side="right")
+                is_code = self.kind == "code"
+                each = upto - np.searchsorted(ordered, self.values) if is_code else np.diff(upto, prepend=0)
+            elif self.kind == "code":
                 each = np.array([np.count_nonzero(present == value) for value in self.values], dtype=np.intp)
             else:
                 upto = np.array([np.count_nonzero(present <= value) for value in self.values], dtype=np.intp)

@@ -236,8 +236,14 @@ class FlowStep:
     stopped: tuple[float, ...]
 
 
-def flow_steps(planner: DiagnosisPlanner, least_share: float = 0.0) -> list[FlowStep]:
-    """The boxes that more than `least_share` of the training patients came to, each after the one before it."""
+def flow_steps(
+    planner: DiagnosisPlanner, least_share: float = 0.0, *, start: int = 0, held: int = 0, barred: int = 0
+) -> list[FlowStep]:
+    """The boxes that more than `least_share` of the training patients came to, each after the one before it.
+
+    `start` is the node of the first; the tests of the sets `held`, which was bought, and `barred`, which cannot be
+    done, are gone past.
+    """
     plan, tariff = planner.plan_, planner.tariff_
     names = [str(one) for one in planner.classes_]
     steps: list[FlowStep] = []
@@ -247,15 +253,17 @@ def flow_steps(planner: DiagnosisPlanner, least_share: float = 0.0) -> list[Flow
         if came <= least_share:
             return
         t = plan.tests[node]
-        price = tariff.price(t, plan.held[node])
-        steps.append(FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped)))
+        if not (held | barred) >> t & 1:
+            price = tariff.price(t, plan.held[node] & ~barred | held)
+            steps.append(FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped)))
+            parent = node
         following = plan.following[node]
         for after in dict.fromkeys(following):
             if after >= 0:
-                visit(after, node, tuple(name for name, k in zip(names, following, strict=True) if k == after))
+                visit(after, parent, tuple(name for name, k in zip(names, following, strict=True) if k == after))
 
     if len(plan):
-        visit(0, -1, tuple(names))
+        visit(start, -1, tuple(names))
     return steps
 
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from multiform._typing import Doubles
 from multiform.diagnosis._judge import softened, suffices
+from multiform.diagnosis._plan import FlowStep, flow_steps
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue, read_results
 
 if TYPE_CHECKING:
@@ -36,12 +37,15 @@ class NextEvidence:
     features : tuple of str
         What it yields.
     why : str
+    share : float or None
+        Of the patients at this point, how many need no other test after it; None of what is known at the start.
     """
 
     name: str
     cost: float
     features: tuple[str, ...]
     why: str
+    share: float | None = None
 
 
 class DiagnosisSession:
@@ -80,6 +84,7 @@ class DiagnosisSession:
         self._events: list[dict[str, Any]] = []
         self._held = self._unavailable = 0  # sets of tests
         self._values: dict[str, Any] = {}
+        self._bill: dict[str, float] = {}
         self.spent = 0.0
         self._node = 0 if self._planner.plan_.tests else -1
         self._results = self._read({})
@@ -130,6 +135,11 @@ class DiagnosisSession:
         return self._planner.remaining_costs_[self._node][self._answer]
 
     @property
+    def suffices(self) -> bool:
+        """Whether the plan would give this answer on the evidence so far."""
+        return bool(suffices(self._opinion[2], self._planner.level_)[0])
+
+    @property
     def observed(self) -> dict[str, Any]:
         """The findings so far, by feature, as they were given."""
         return dict(self._values)
@@ -138,6 +148,11 @@ class DiagnosisSession:
     def notes(self) -> list[str]:
         """A sentence for each finding that is unlike those of training: it is recorded, and not used."""
         return [f"{one.sentence}; it is recorded, and not used." for one in self._results.strange]
+
+    @property
+    def bill(self) -> dict[str, float]:
+        """What each test that was done cost when it was, in their order; what is known at the start costs nothing."""
+        return dict(self._bill)
 
     @property
     def unavailable_tests(self) -> list[str]:
@@ -153,7 +168,7 @@ class DiagnosisSession:
         waiting = tariff.known & ~self._held & ~self._unavailable
         if waiting:
             t = (waiting & -waiting).bit_length() - 1
-            why = "it is known at the start, for nothing"
+            share, why = None, "it is known at the start, for nothing"
         else:
             t = planner.plan_.tests[self._node]
             came, *stopped = planner.traffic_[self._node]
@@ -162,7 +177,24 @@ class DiagnosisSession:
                 f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%}); "
                 f"of the patients at this point, {share:.0%} need no other test after it"
             )
-        return NextEvidence(tariff.tests[t], self._price(t), tuple(planner.encoding_.features(t)), why)
+        return NextEvidence(tariff.tests[t], self._price(t), tuple(planner.encoding_.features(t)), why, share)
+
+    @property
+    def ahead(self) -> list[FlowStep]:
+        """The tests that may still come by the plan, with shares of the patients who came to this point."""
+        planner, tariff = self._planner, self._planner.tariff_
+        waiting = tariff.names(tariff.known & ~self._held & ~self._unavailable)
+        if self.finished:
+            return []
+        labels, nobody = tuple(map(str, planner.classes_)), (0.0,) * len(planner.classes_)
+        known = [FlowStep(-1, -1, labels, test, 0.0, 1.0, nobody) for test in waiting]
+        if self._node < 0:
+            return known
+        came = planner.traffic_[self._node][0]
+        steps = flow_steps(planner, start=self._node, held=self._held, barred=self._barred)
+        return known + [
+            replace(step, came=step.came / came, stopped=tuple(one / came for one in step.stopped)) for step in steps
+        ]
 
     # ----------------------------------------------------------------------------------------- what happens
 
@@ -196,16 +228,67 @@ class DiagnosisSession:
         """Take the last event back."""
         if not self._events:
             raise ValueError("DiagnosisSession.undo: nothing has happened yet that could be taken back.")
-        before = self._events[:-1]
-        self._start()
-        for event in before:
-            self._happened(event, insist=True)
+        self._live(self._events[:-1])
         return self
+
+    def correct(self, name: str, value: Any, insist: bool = False) -> DiagnosisSession:
+        """Another result of a test that was done, in the place of the first: all that came after follows anew.
+
+        Parameters
+        ----------
+        name, value, insist
+            As for `observe`. Whatever is refused changes nothing.
+        """
+        places = [place for place, event in enumerate(self._events) if event.get("observe") == name]
+        if not places:
+            raise ValueError(f"DiagnosisSession.correct: {name!r} has not been observed; those are {list(self._bill)}.")
+        given = self._values_of(self._planner.tariff_.tests.index(name), value)
+        if not insist and (strange := self.unfamiliar(given)):
+            raise UnfamiliarValue("; ".join(one.sentence for one in strange))
+        events = list(self._events)
+        events[places[0]] = {"observe": name, "values": given}
+        self._live(events)
+        return self
+
+    def written(self, feature: str, text: str) -> Any:
+        """A result as a person writes it, as the plan reads it: a number, a word, or None where nothing is written."""
+        text = text.strip()
+        if text == "":
+            return None
+        if feature in {code.name for code in self._planner.encoding_.codes if code.role == "category"}:
+            return text
+        try:
+            value = float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
+        except ValueError:
+            value = float("nan")
+        if not np.isfinite(value):
+            raise ValueError(f"{feature} is a number; got {text!r}.")
+        return value
 
     def to_json(self) -> str:
         """What happened so far, to go on later with `from_json`."""
         tests = list(self._planner.tariff_.tests)
         return json.dumps({"format": SESSION_FORMAT, "tests": tests, "events": self._events, "notes": self.notes})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Where the case stands, for programs."""
+        following = self.next_evidence
+        told = None
+        if following is not None:
+            told = {"test": following.name, "cost": following.cost, "results": list(following.features)}
+            told["why"] = following.why
+        return {
+            "finished": self.finished,
+            "diagnosis": str(self.diagnosis),
+            "chance": self.chance,
+            "chances": {str(label): chance for label, chance in self.chances.items()},
+            "loyalty": self.loyalty,
+            "spent": self.spent,
+            "panel_cost": self._planner.panel_cost_,
+            "bill": [{"test": test, "price": price} for test, price in self._bill.items()],
+            "not_available": self.unavailable_tests,
+            "next": told,
+        }
 
     @classmethod
     def from_json(cls, planner: DiagnosisPlanner, text: str) -> DiagnosisSession:
@@ -281,7 +364,8 @@ class DiagnosisSession:
                 raise UnfamiliarValue("; ".join(one.sentence for one in strange))
             held = self._held | 1 << t
             opinion = self._planner.judge_.of(results)(held, np.zeros(1, dtype=np.intp))
-            self.spent += self._price(t)
+            self._bill[event["observe"]] = price = self._price(t)
+            self.spent += price
             self._held, self._values, self._results, self._opinion = held, self._values | given, results, opinion
             self._events.append({"observe": event["observe"], "values": given})
         else:
@@ -290,20 +374,29 @@ class DiagnosisSession:
         self._go_on()
         return self
 
+    def _live(self, events: list[dict[str, Any]]) -> None:
+        """Live through these events from the start."""
+        self._start()
+        for event in events:
+            self._happened(event, insist=True)
+
     def _go_on(self) -> None:
         """Go on in the plan past what was done already or cannot be done, and see whether the evidence suffices."""
         plan, tariff = self._planner.plan_, self._planner.tariff_
-        barred = self._unavailable
-        while True:  # what needs a test that cannot be done cannot be done either
-            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~self._held)
-            if more == barred:
-                break
-            barred = more
-        while self._node >= 0 and (self._held | barred) >> plan.tests[self._node] & 1:
+        while self._node >= 0 and (self._held | self._barred) >> plan.tests[self._node] & 1:
             self._node = plan.following[self._node][self._answer]
         asked = not tariff.known & ~(self._held | self._unavailable)  # what is known at the start comes first
-        enough = bool(suffices(self._opinion[2], self._planner.level_)[0])
-        self.finished = self.finished or (asked and (enough or self._node < 0))
+        self.finished = self.finished or (asked and (self.suffices or self._node < 0))
+
+    @property
+    def _barred(self) -> int:
+        """The tests that cannot be done: what needs one of those cannot be done either."""
+        tariff, barred = self._planner.tariff_, self._unavailable
+        while True:
+            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~self._held)
+            if more == barred:
+                return barred
+            barred = more
 
     def _price(self, t: int) -> float:
         """What a test costs now."""

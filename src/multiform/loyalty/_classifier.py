@@ -35,7 +35,8 @@ from multiform.state import (
     require_names,
 )
 
-MANY_FOLDS_BELOW, ONE_FOLD_FROM = 500, 20_000  # samples
+MANY_FOLDS_BELOW, HELD_OUT_FROM = 500, 20_000  # samples
+ENOUGH_TO_COMPARE = 4_000  # samples of the table that nobody should believe
 TABLES = ("loyalty_table_", "training_table_")
 # What a model file holds of a fitted model under its own name; the second where the nominal classifier has them.
 FITTED = ("classes_", "levels_", *TABLES, "estimator_", "altered_estimators_", "class_factors_")
@@ -79,8 +80,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     cv : int, "auto", splitter or iterable, default="auto"
         Folds of the estimates. A number means folds drawn at random within the classes; with `groups`, of whole groups.
         "auto" means 10 below 500 samples, where a model without a fifth of them would be too poor a judge, else 5; from
-        20,000 samples on one of these five is held out, which is enough to judge by. The time of `fit` grows with the
-        number of splits.
+        20,000 samples on no fold has models of its own: a tenth of the samples is held out of all models, and judges
+        them. The time of `fit` grows with the number of splits.
     altered_iter : int or "auto", default="auto"
         Passes of an altered QMS model, which starts from the nominal. "auto": as many as the nominal's, and a third of
         them from 5,000 samples on.
@@ -97,10 +98,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     loyalty_table_ : LoyaltyTable
         Count, share and accuracy of each type on samples that the models did not see: what to expect of new ones.
     training_table_ : LoyaltyTable
-        The same samples as judged by the models that were trained on them: the paper's "estimated predictive accuracy",
-        which is too high. Kept for comparison only.
+        Training samples, 4,000 or more where there are as many, as judged by the models that were trained on them: the
+        paper's "estimated predictive accuracy", which is too high. Kept for comparison only.
     estimator_ : classifier
-        The nominal classifier, trained on all samples.
+        The nominal classifier, trained on all samples that `cv` does not hold out of all models.
     altered_estimators_ : list of classifiers
         The altered ones: class by class for the smallest beta, and so on up the ladders.
     class_factors_ : ndarray of shape (n_altered, m)
@@ -197,27 +198,31 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 samples, target, weight = unit_samples(samples, target, weight)
                 if _is_matrix(samples):
                     warn_of_copies(samples, type(self).__name__, n_given)
-            n_folds = (10 if len(target) < MANY_FOLDS_BELOW else 5) if self.cv == "auto" else int(self.cv)
+            few = MANY_FOLDS_BELOW <= len(target) < HELD_OUT_FROM
+            n_folds = (5 if few else 10) if self.cv == "auto" else int(self.cv)
             splits = splits_of(drawn_folds(target, n_folds, np.random.default_rng(seed), codes))
-            if self.cv == "auto" and len(target) >= ONE_FOLD_FROM:
+            if self.cv == "auto" and len(target) >= HELD_OUT_FROM:
                 splits = splits[:1]
         else:
             splits = given_splits(self.cv, X, y, groups, used)
         _refuse_bare_folds(splits, target)
 
-        # A committee for each part of the samples: QMS in batches, any other classifier one fit per model.
+        # A committee for each part of the samples: QMS in batches, any other classifier one fit per model. The first is
+        # that of all samples; of many, one is enough that has left some out to judge itself by.
+        alone = self.cv == "auto" and len(target) >= HELD_OUT_FROM
+        parts = [*([] if alone else [None]), *(train for train, _ in splits)]
         data, alterations = (estimator, samples, target, classes), Alterations.of(self.beta, self.gamma, len(classes))
         given = None if weight is None else unit * weight
         if type(estimator) is QMSClassifier and not estimator.early_stopping and estimator.n_models == 1:
-            committees = quadratic_committees(*data, weight, alterations, self.altered_iter, splits)
+            committees = quadratic_committees(*data, weight, alterations, self.altered_iter, parts, splits)
         else:
             n_jobs = None if self.estimator is None else self.n_jobs
-            committees = weighted_committees(*data, given, alterations, n_jobs, splits, codes)
+            committees = weighted_committees(*data, given, alterations, n_jobs, parts, codes)
         whole = next(committees)
         unseen = Verdict.pooled(
             [
                 committee.verdict(_safe_indexing(samples, test))
-                for (_, test), committee in zip(splits, committees, strict=True)
+                for (_, test), committee in zip(splits, [whole] if alone else committees, strict=True)
             ]
         )
         judged = np.concatenate([test for _, test in splits])
@@ -225,8 +230,10 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight_of_judged, given_of_judged = (None if one is None else one[judged] for one in (weight, given))
         chances = Chances(len(alterations.levels), len(classes)).fit(unseen, true, weight_of_judged)
         self._set_fitted(whole, chances, _table(alterations.levels, true, unseen, given_of_judged))
-        known = whole.verdict(_safe_indexing(samples, judged))
-        self.training_table_ = _table(self.levels_, true, known, given_of_judged)
+        learnt = splits[0][0] if alone else judged
+        learnt = learnt[:: max(1, len(learnt) // ENOUGH_TO_COMPARE)]
+        known = whole.verdict(_safe_indexing(samples, learnt))
+        self.training_table_ = _table(self.levels_, target[learnt], known, None if given is None else given[learnt])
         return self
 
     def _unfitted(self, seed: int) -> Any:

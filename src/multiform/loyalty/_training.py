@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
-from multiform._typing import Array, Floats
+from multiform._typing import Array, Floats, Indices
 from multiform.classifier import QMSClassifier, fitted_classifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.defaults import components_for, noise_levels, solver_for, usual_noise
@@ -51,15 +51,17 @@ def quadratic_committees(
     weight: Array | None,
     alterations: Alterations,
     altered_iter: int | str,
+    parts: list[Indices | None],
     splits: list[Split],
 ) -> Iterator[Committee]:
-    """A committee of all rows, then one for what each split trains on: the nominals together, then each one's 2m.
+    """A committee for each part of the rows (None: all of them): the nominals together, then each one's 2m.
 
     The parameters of `estimator` hold for every model; an altered one makes `altered_iter` passes. X, target, classes
     and weight are the training data, checked.
 
     Of several noise levels a committee has the one with the least log loss on the samples that the nominals did not
-    see; that of a split does not look at the samples that it is to judge, so that its verdicts stay honest.
+    see; that of a split does not look at the samples that it is to judge, so that its verdicts stay honest. Then the
+    parts must be all rows, and what each of the splits trains on.
     """
     estimator._validate_params()  # as its own fit would
     seed, n, m = drawn_seed(estimator.random_state), len(target), len(classes)
@@ -71,9 +73,9 @@ def quadratic_committees(
     solver = solver_for(estimator.solver, n, n_components, sparse=entries is not None, **asked)
     many = n >= SAMPLED_FROM
     altered_solver = _altered(solver, altered_iter, many)
-    masks = masked_weights([None, *(np.isin(np.arange(n), rows) for rows, _ in splits)], weight)
+    masks = masked_weights([None if rows is None else np.isin(np.arange(n), rows) for rows in parts], weight)
     levels = noise_levels(estimator.noise, *X.shape, entries=entries)
-    if len(levels) > 1 and not splits:  # nothing is held out to choose by
+    if len(levels) > 1 and len(parts) < 2:  # nothing is held out to choose by
         levels = (usual_noise(*X.shape, entries=entries),)
 
     def classifier(trained: Trained, member: int, noise: float) -> QMSClassifier:
@@ -85,9 +87,8 @@ def quadratic_committees(
         nominals = trainer.train(
             [Member(seed, level, class_weights, mask) for level in levels for mask in masks], solver, n_components
         )
-        for part, (mask, chosen) in enumerate(
-            zip(masks, _chosen_levels(trainer, nominals, levels, splits), strict=True)
-        ):
+        chosen_levels = _chosen_levels(trainer, nominals, levels, splits) if len(levels) > 1 else [0] * len(parts)
+        for part, (mask, chosen) in enumerate(zip(masks, chosen_levels, strict=True)):
             noise, nominal = levels[chosen], chosen * len(masks) + part
             visited: list[Floats | None] = [mask] * len(alterations)
             if many and isinstance(solver, AdamSolver):
@@ -105,8 +106,6 @@ def quadratic_committees(
 def _chosen_levels(trainer: Trainer, nominals: Trained, levels: Sequence[float], splits: list[Split]) -> list[int]:
     """Which noise level the committee of all rows has, and that of each split."""
     n_parts = 1 + len(splits)
-    if len(levels) == 1:
-        return [0] * n_parts
     judged = np.concatenate([test for _, test in splits])
     split = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
     scores = [
@@ -138,12 +137,13 @@ def _visited(
     near = own[:, None] > NEAR * trainer.alpha * f
     near[np.arange(n), target] = False
     matters = near.any(axis=1)
-    touched = near  # and a class touches its own samples
-    touched[np.arange(n), target] = True
-    drawn = np.random.default_rng(seed).random(n) < DRAWN
-    whole = matters if mask is None else mask * matters
+    whole = matters.astype(np.float32) if mask is None else mask * matters
+    touched = near.T.copy()  # a row a class, which touches its own samples, too
+    touched[target, np.arange(n)] = True
+    drawn = (np.random.default_rng(seed).random(n) < DRAWN) / np.float32(DRAWN)
+    weights = [whole * np.where(one, np.float32(1), drawn) for one in touched]
     for _, altered in alterations:
-        yield (whole * np.where(touched[:, altered], 1, drawn / DRAWN)).astype(np.float32)
+        yield weights[altered]
 
 
 def _altered(solver: AdamSolver | CpmSolver, altered_iter: int | str, many: bool) -> AdamSolver | CpmSolver:
@@ -183,16 +183,16 @@ def weighted_committees(
     weight: Array | None,
     alterations: Alterations,
     n_jobs: int | None,
-    splits: list[Split],
+    parts: list[Indices | None],
     groups: Array | None,
 ) -> Iterator[Committee]:
-    """A committee of all rows, then one for what each split trains on, through the estimator's public methods alone.
+    """A committee for each part of the rows (None: all of them), through the estimator's public methods alone.
 
     Every model is a clone of the estimator, fitted on X as the user has it; `n_jobs` of them at the same time.
     """
     factors = np.vstack([np.ones(len(classes)), alterations.factors])  # of the nominal, then of each altered one
     told: dict[str, Any] = {} if groups is None or not has_fit_parameter(estimator, "groups") else {"groups": groups}
-    for rows in (None, *(train for train, _ in splits)):
+    for rows in parts:
         part, of_part, weight_of_part, about = X, target, weight, told
         if rows is not None:
             part, of_part = _safe_indexing(X, rows), target[rows]

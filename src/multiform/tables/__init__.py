@@ -21,9 +21,13 @@ from multiform.columns import (
 )
 from multiform.tables._classifier import TableClassifier, answers_of
 from multiform.tables._familiarity import Familiarity
+from multiform.tables._figures import Judgement, figures, labelled
+from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
+from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
+from multiform.tables._reasons import deciding_cells, least_change
 
 __all__ = [
     "FORMATS",
@@ -35,6 +39,8 @@ __all__ = [
     "Date",
     "Dropped",
     "Familiarity",
+    "Judgement",
+    "MatrixModel",
     "Number",
     "Overlap",
     "Shift",
@@ -46,9 +52,15 @@ __all__ = [
     "answers_of",
     "batches",
     "decide",
+    "deciding_cells",
+    "figures",
+    "labelled",
     "labels_of",
     "learn_labels",
+    "least_change",
     "located",
+    "n_formulas",
     "read",
     "sources",
+    "without_formulas",
 ]

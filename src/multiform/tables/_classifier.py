@@ -38,6 +38,7 @@ from multiform.columns import (
 )
 from multiform.folds import group_codes
 from multiform.loyalty import LoyaltyClassifier
+from multiform.prediction import MemberFunctionMixin, labels_and_chances
 from multiform.state import all_or_nothing, fitted_state, require, require_names
 from multiform.tables._familiarity import Familiarity, Unknown, learn, listed, read
 from multiform.tables._labels import RARE, alike, labels_of, learn_labels, merged
@@ -402,7 +403,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         matrix, found = self._read(X)
         unknown = Unknown(self.estimator_, matrix, found, self.columns_)
         answers = answers_of(self.estimator_, matrix, chances=chances, unknown=unknown)
-        return (answers.with_columns(found.notes().alias("unfamiliar")) if self.seen_ else answers), found
+        return (answers.hstack([found.notes().alias("unfamiliar")]) if self.seen_ else answers), found
 
     def _read(self, X: Any) -> tuple[Doubles, Familiarity]:
         check_is_fitted(self, "columns_")
@@ -464,6 +465,9 @@ def answers_of(estimator: Any, matrix: Array, *, chances: bool = False, unknown:
         if "loyalty" in inner:
             columns["loyalty"] = asked("predict_loyalty", inner["loyalty"])
         columns["accepted"] = ~asked("defer")
+    elif isinstance(estimator, MemberFunctionMixin):
+        label, each = labels_and_chances(estimator, matrix)
+        columns = {"label": asked("predict", label), "chance": asked("loyalty_score", each.max(axis=1))}
     else:
         score = estimator.predict_proba(matrix).max(axis=1)
         columns = {"label": asked("predict"), "chance": asked("loyalty_score", score)}

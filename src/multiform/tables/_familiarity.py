@@ -36,6 +36,7 @@ N_DRAWS = 16  # values in the place of an unknown cell
 MOST_CELLS = 2**21  # of rows with drawn values, held at a time
 MOST_LETTERS = 80  # of a cell in a note
 MOST_NAMED = 3  # columns in a warning
+LEAST_ROWS = 10  # of a table that can have shifted
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,12 @@ class Familiarity:
 
     @cached_property
     def shifts(self) -> list[Shift]:
-        """The columns that have shifted as a whole; of unchanged tables, at most 1 % have any."""
+        """The columns that have shifted as a whole; of unchanged tables, at most 1 % have any.
+
+        Fewer than ten rows are no whole, and their cells are named anyway.
+        """
+        if self.n_rows < LEAST_ROWS:
+            return []
         n = len(self.tallies)
         return [shift for name, tally in self.tallies.items() for shift in self.seen[name].shifts(name, tally, n)]
 
@@ -106,6 +112,8 @@ class Familiarity:
     def notes(self) -> Any:
         """What is unlike training in each row, in words: a polars Series of text, null where nothing is."""
         pl = polars()
+        if not self.rows:
+            return pl.Series("note", [None] * self.n_rows, dtype=pl.String)
         value = pl.col("value").fill_null("missing")
         short = pl.when(value.str.len_chars() > MOST_LETTERS).then(value.str.head(MOST_LETTERS - 1) + "…")
         told = pl.format("{} {} (training: {})", "column", short.otherwise(value), "seen")
@@ -189,7 +197,7 @@ def _each(columns: Sequence[Column], frame: Any) -> Iterator[tuple[Column, Any, 
     known = set(frame.columns)
     if lost := [column.name for column in columns if column.name not in known]:
         raise TableError(f"The table has no column {lost[0]!r}, which the model needs; it has {listed(frame.columns)}.")
-    given = frame.select([column.name for column in columns])
+    given = polars().DataFrame([frame.get_column(column.name) for column in columns])  # no query: it is one row's time
     read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not one.decimal_comma])
     for column, series in zip(columns, read.get_columns(), strict=True):
         cells, unreadable = column.read(series)
@@ -235,7 +243,7 @@ class Unknown:
             asked = estimator.estimator_ if fallback is None else fallback
         if not hasattr(asked, "predict_proba"):
             return
-        chances = _mean_chances(asked.predict_proba, matrix, self.rows, found, columns)
+        chances = mean_chances(asked.predict_proba, matrix, self.rows, found, columns)
         self.chances = np.zeros((len(self.rows), len(estimator.classes_)))
         self.chances[:, np.searchsorted(estimator.classes_, asked.classes_)] = chances
         self.labels = np.asarray(estimator.classes_)[self.chances.argmax(axis=1)]
@@ -262,7 +270,7 @@ class Unknown:
         return answers
 
 
-def _mean_chances(
+def mean_chances(
     predict_proba: Any, matrix: Doubles, rows: Indices, found: Familiarity, columns: Sequence[Column]
 ) -> Doubles:
     """The mean of the chances with `N_DRAWS` values in the place of every unknown cell."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import cross_val_predict
-from sklearn.tree import DecisionTreeClassifier
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.folds import drawn_folds, splits_of
@@ -52,5 +51,7 @@ def _changes(block: Doubles, target: Indices) -> int:
 
 
 def _n_wrong(block: Doubles, target: Indices, folds: Indices) -> int:
+    from sklearn.tree import DecisionTreeClassifier  # a fit alone needs it, and it takes a while to load
+
     tree: Any = DecisionTreeClassifier(max_leaf_nodes=MOST_LEAVES, random_state=0)
     return int(np.count_nonzero(cross_val_predict(tree, block, target, cv=splits_of(folds)) != target))

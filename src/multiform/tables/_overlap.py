@@ -58,6 +58,19 @@ class Overlap(NamedTuple):
         expected = self.by_chance + WORTH_A_NOTE * (1 - self.by_chance)
         return self.compared > 0 and bool(binom.sf(self.found - 1, self.compared, expected) < SURE)
 
+    def notes(self) -> list[str]:
+        """A sentence, if a model is judged on rows that it has seen."""
+        if not self.evident:
+            return []
+        return [
+            f"{self.share:.0%} of the rows are rows that the model was trained on, with which it seems better than it "
+            f"is ({self.found} of the {self.compared} rows that could be compared); judge it on others."
+        ]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self._asdict(), "share": self.share, "evident": self.evident}
+
 
 @dataclass(frozen=True)
 class RowSketch:

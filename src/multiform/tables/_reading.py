@@ -19,7 +19,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -52,10 +52,11 @@ HEADER_MARKS = re.compile(rb'(?:\A|(?<=[,\t;|]))"[^"]*(?:""[^"]*)*"|\n')
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or standard input (``-``), and how to read it."""
+    """A file, or standard input (``-``), and how to read it; or a table in memory, its bytes the `content`."""
 
     path: str
     format: str
+    content: bytes | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -194,10 +195,11 @@ def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
     if source.format == "npz":
         yield Batch(_read_npz(source), source, 1, 1.0)
         return
-    # Parquet and Arrow, a slice at a time; standard input is read as a whole.
-    if source.path == STANDARD_INPUT:
+    # Parquet and Arrow, a slice at a time; standard input and memory are read as a whole.
+    if source.path == STANDARD_INPUT or source.content is not None:
         reader = pl.read_parquet if source.format == "parquet" else pl.read_ipc
-        scanned = _tried(source, lambda: reader(sys.stdin.buffer.read()).lazy())
+        content = sys.stdin.buffer.read() if source.content is None else source.content
+        scanned = _tried(source, lambda: reader(content).lazy())
     else:
         scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
         scanned = _tried(source, lambda: scan(glob.escape(source.path)))  # what looks like a pattern has been expanded
@@ -257,7 +259,9 @@ def _delimited(source: Source) -> Iterator[Batch]:
     with ExitStack() as stack:
         stream: Any = sys.stdin.buffer
         size = 0
-        if source.path != STANDARD_INPUT:
+        if source.content is not None:
+            size, stream = len(source.content), io.BufferedReader(io.BytesIO(source.content))
+        elif source.path != STANDARD_INPUT:
             try:
                 stream = stack.enter_context(open(source.path, "rb"))
                 size = os.fstat(stream.fileno()).st_size

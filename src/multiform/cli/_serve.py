@@ -1,0 +1,105 @@
+"""``multiform serve``: a model or a plan in the browser, until Ctrl-C."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from threading import Thread
+
+import click
+
+from multiform.cli._app import Terminated
+from multiform.cli._shared import Console, command, one_line
+from multiform.cli._terminal import say, visible
+
+LANGUAGES = ("en", "de")  # as in `multiform.web`; a test compares them
+REMOTE = (
+    "other machines can reach this server. What they send and get is not encrypted: whoever is on the network between "
+    "can read it, the token too. Put a server that speaks TLS in front, or use an SSH tunnel instead."
+)
+
+
+@command(
+    "multiform serve plan.mfm",
+    "multiform serve model.mfm --port 9000 --no-browser --language de",
+    "multiform serve model.mfm --host 0.0.0.0 --allow-remote --name ward7.example",
+)
+@click.argument("path", metavar="FILE")
+@click.option("--port", type=click.IntRange(1, 65535), help="Where to listen; 8440, or any free one, if not given.")
+@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Another address wants --allow-remote.")
+@click.option("--allow-remote", is_flag=True, help="Let other machines ask, unencrypted; they need the token, too.")
+@click.option("--name", "names", multiple=True, metavar="HOST", help="A name under which others know this machine.")
+@click.option("--language", type=click.Choice(LANGUAGES), default="en", help="Of the page.")
+@click.option("--no-browser", is_flag=True, help="Only say the address.")
+def serve(
+    path: str,
+    port: int | None,
+    host: str,
+    allow_remote: bool,
+    names: tuple[str, ...],
+    language: str,
+    no_browser: bool,
+    console: Console,
+) -> None:
+    """Open a model or a plan in the browser, and answer other programs (/v1, described at /openapi.json).
+
+    The page is for this machine alone, and for whoever opens the address with its token, which is good for one browser.
+    Programs send the other token: Authorization: Bearer TOKEN. Nothing that is sent is kept on disk. Ctrl-C stops it.
+    """
+    for needed in ("starlette", "uvicorn", "jinja2"):
+        if find_spec(needed) is None:
+            raise ImportError(f'The page needs {needed}; install it with pip install "multiform[web]".')
+    from multiform import web
+
+    is_first = True
+
+    def told(address: str, token: str) -> None:
+        nonlocal is_first
+        if is_first and console.as_json:
+            console.result({"address": address, "token": token}, "")
+            sys.stdout.flush()
+        elif is_first:
+            say(f"{one_line(path)} is at {address}\nfor programs: Authorization: Bearer {token}\nCtrl-C stops it.")
+            sys.stdout.flush()
+        else:
+            say(f"for another browser: {address}", err=True)
+        if is_first and not (no_browser or console.as_json):
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+        is_first = False
+
+    if allow_remote and not console.quiet:
+        say(f"note: {REMOTE}", err=True)
+    # Ctrl-C and SIGTERM are how one stops it, and no errors; what was being answered has been by then.
+    with suppress(KeyboardInterrupt, Terminated), _log_on_stderr(console.quiet):
+        web.serve(path, host=host, port=port, allow_remote=allow_remote, names=names, language=language, told=told)
+    if not (console.quiet or console.as_json):
+        say("stopped.", err=True)
+
+
+class _Visible(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record)).replace("\n", " ")
+
+
+@contextmanager
+def _log_on_stderr(quiet: bool) -> Iterator[None]:
+    """One line a request, and whatever uvicorn warns of."""
+    lines = logging.NullHandler() if quiet else logging.StreamHandler(sys.stderr)
+    lines.setFormatter(_Visible("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    loggers = {logging.getLogger("multiform.web"): logging.INFO, logging.getLogger("uvicorn.error"): logging.WARNING}
+    before = {logger: (logger.level, logger.propagate) for logger in loggers}
+    for logger, level in loggers.items():
+        logger.addHandler(lines)
+        logger.setLevel(level)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger, (level, propagate) in before.items():
+            logger.removeHandler(lines)
+            logger.setLevel(level)
+            logger.propagate = propagate

@@ -1,0 +1,440 @@
+"""The interface for programs, under ``/v1``: JSON in and out, tables as Arrow IPC or CSV, too.
+
+Names are those of the command line's ``--json``; what goes wrong is a problem (RFC 9457).
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from multiform.columns import polars
+from multiform.files import plain
+from multiform.tables import Familiarity, MatrixModel, Source, TableError, batches
+from multiform.web._arrow import ARROW, arrow_table
+from multiform.web._model import PlanModel, TableModel
+from multiform.web._openapi import description
+from multiform.web._problems import Problem
+from multiform.web._work import Work
+
+JSON, CSV, LINES = "application/json", "text/csv", "application/x-ndjson"
+PIECE = 2_000  # rows that are answered at a time where answers come as they are made
+MOST_NOTES = 10
+SMALL = 10_000  # bytes
+
+
+def interface_routes(model: PlanModel | TableModel) -> list[Route]:
+    """The addresses of a model or of a plan."""
+    routes = [Route("/openapi.json", _described), Route("/v1/model", _model)]
+    if isinstance(model, TableModel):
+        return [
+            *routes,
+            Route("/v1/predict", _predict, methods=["POST"]),
+            Route("/v1/assess", _assess, methods=["POST"]),
+            Route("/v1/change", _change, methods=["POST"]),
+            Route("/v1/evaluate", _evaluate, methods=["POST"]),
+        ]
+    return [
+        *routes,
+        Route("/v1/sessions", _begin, methods=["POST"]),
+        Route("/v1/sessions/{id}", _where, methods=["GET"]),
+        Route("/v1/sessions/{id}", _end, methods=["DELETE"]),
+        Route("/v1/sessions/{id}/file", _file, methods=["GET"]),
+        *(Route(f"/v1/sessions/{{id}}/{name}", _happened(name), methods=["POST"]) for name in HAPPENINGS),
+    ]
+
+
+def answer(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON, in which a number that is none is null."""
+    text = json.dumps(plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "replace"), status, dict(headers or {}), JSON)
+
+
+async def _described(request: Request) -> Response:
+    return answer(description(request.app.state.model))
+
+
+async def _model(request: Request) -> Response:
+    return answer(request.app.state.model.as_dict())
+
+
+# --------------------------------------------------------------------------------------------------------------- bodies
+
+
+def _media(request: Request) -> str:
+    return request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+
+
+def parsed(body: bytes, most: int) -> Any:
+    """The value of a JSON text that means one thing: no NaN, no name twice, not deep, no more values than `most`."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > most:
+        raise Problem(413, f"a body may hold {most:,} values; send fewer rows at a time.")
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+            raise Problem(400, f"the name {twice[:80]!r} comes twice in an object.")
+        return found
+
+    def no_number(word: str) -> Any:
+        raise Problem(400, f"{word} is no number of JSON; send null for a value that is not known.")
+
+    try:
+        return json.loads(body.decode("utf-8"), object_pairs_hook=once, parse_constant=no_number)
+    except RecursionError:
+        raise Problem(400, "the JSON has lists in lists in lists; rows are a list of objects or of lists.") from None
+    except ValueError as error:
+        raise Problem(400, f"the body is no JSON: {error}.") from None
+
+
+async def _object(request: Request, allowed: dict[str, Any], needed: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A JSON object with members of these types and no others."""
+    if _media(request) != JSON:
+        raise Problem(415, f"this address takes {JSON}; got another content-type.")
+    body = await request.body()
+    state = request.app.state
+    large = len(body) > 100_000
+    value = await state.work(parsed, body, state.limits.cells) if large else parsed(body or b"{}", state.limits.cells)
+    if not isinstance(value, dict):
+        raise Problem(400, f"the body must be an object with {_listed(allowed)}.")
+    return checked(value, allowed, needed)
+
+
+def checked(value: dict[str, Any], allowed: dict[str, Any], needed: tuple[str, ...]) -> dict[str, Any]:
+    """An object whose members are allowed, of the right types, and all that are needed."""
+    for name, found in value.items():
+        if name not in allowed:
+            raise Problem(400, f"there is no member {name[:80]!r} here; allowed are {_listed(allowed)}.")
+        if not isinstance(found, allowed[name]) or (isinstance(found, bool) and allowed[name] is int):
+            raise Problem(400, f"{name} has the wrong type: {_TYPES[type(found)]}.")
+    if lacking := [name for name in needed if name not in value]:
+        raise Problem(400, f"the member {lacking[0]!r} is needed; allowed are {_listed(allowed)}.")
+    return value
+
+
+_TYPES = {
+    dict: "an object",
+    list: "a list",
+    str: "text",
+    int: "a number",
+    float: "a number",
+    bool: "true or false",
+    type(None): "null",
+}
+
+
+def _listed(names: Mapping[str, Any]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+def _rows(model: TableModel, value: dict[str, Any]) -> Any:
+    """The rows of a JSON body: objects by column; or lists, with the columns' names or in the model's order."""
+    rows, columns = value["rows"], value.get("columns")
+    if not rows:
+        raise Problem(422, "there are no rows.")
+    if all(type(row) is dict for row in rows):
+        if columns is not None:
+            raise Problem(400, "columns are for rows that are lists; these are objects, which name their columns.")
+        return model.frame(rows)
+    if not all(type(row) is list for row in rows):
+        raise Problem(400, "rows is a list of objects, or a list of lists.")
+    names = list(model.fields) if columns is None else columns
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+        raise Problem(400, "columns is a list of names, each of them once.")
+    widths = {len(row) for row in rows}
+    if widths != {len(names)}:
+        wrong = next(number for number, row in enumerate(rows) if len(row) != len(names))
+        raise Problem(422, f"row {wrong + 1} has {len(rows[wrong])} cells, and there are {len(names)} columns.")
+    if isinstance(model.model, MatrixModel) and columns is None:
+        try:
+            matrix = np.array(rows)
+            if matrix.dtype.kind in "iuf":
+                return matrix
+        except (ValueError, OverflowError):
+            pass  # a list in a cell, a number without end: what follows says where
+    return model.frame([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
+    """Rows of an Arrow stream: a matrix where the model reads one, and all columns are of one type, else a frame."""
+    table = arrow_table(body, most)
+    wanted = list(model.fields)
+    if isinstance(model.model, MatrixModel) and not any(column.null_count for column in table.columns):
+        named = getattr(model.estimator, "feature_names_in_", None) is not None
+        kinds = {str(kind) for kind in table.schema.types}
+        fits = set(wanted) <= set(table.column_names) if named else len(wanted) == table.num_columns
+        if fits and len(kinds) == 1 and kinds <= {"float", "double"}:
+            columns = table.select(wanted).columns if named else table.columns
+            matrix = np.empty((len(columns), table.num_rows), dtype=np.float32 if kinds == {"float"} else np.float64)
+            for place, column in enumerate(columns):
+                matrix[place] = column.to_numpy()
+            return np.ascontiguousarray(matrix.T)
+    return polars().from_arrow(table)
+
+
+# -------------------------------------------------------------------------------------------------------------- answers
+
+
+class _Told:
+    """What is said of all rows together, while they come in parts: as `multiform predict --json`."""
+
+    def __init__(self, model: TableModel) -> None:
+        self.rows, self.labels, self.known = 0, Counter[str](), Familiarity()
+        self.model = model
+
+    def answers(self, rows: Any, chances: bool) -> Any:
+        answers, found = self.model.answers(rows, chances=chances)
+        self.rows += len(answers)
+        values, counts = np.unique(answers["label"].to_numpy().astype(str), return_counts=True)
+        self.labels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        self.known += found.counted()
+        return answers
+
+    def as_dict(self) -> dict[str, Any]:
+        ranked = sorted(self.labels.items(), key=lambda one: (-one[1], one[0]))
+        notes = self.known.sentences()[:MOST_NOTES]
+        return {"rows": self.rows, "labels": dict(ranked), "unfamiliar": self.known.as_dict(), "notes": notes}
+
+
+async def _predict(request: Request) -> Response:
+    """Label, chance and so on of every row."""
+    state, media = request.app.state, _media(request)
+    work: Work = state.work
+    model, told = state.model, _Told(state.model)
+    wanted = _wanted(request, media)
+    if media == JSON:
+        value = await _object(request, {"rows": list, "columns": list, "chances": bool}, ("rows",))
+        is_small = len(await request.body()) < SMALL
+        return await (work.small if is_small else work)(_answered, model, told, value, wanted)
+    chances = _flag(request, "chances")
+    body = await request.body()
+    if media == ARROW:
+        return await work(_answered_arrow, model, told, body, state.limits.cells, chances, wanted)
+    if media in (CSV, "text/tab-separated-values"):
+        keep = request.query_params.getlist("keep")
+        parts = _answered_parts(model, told, body, "csv" if media == CSV else "tsv", chances, keep)
+        return await _streamed(work, parts, told, wanted)
+    raise Problem(415, f"rows come as {JSON}, {ARROW} or {CSV}; got another content-type.")
+
+
+def _wanted(request: Request, media: str) -> str:
+    """In which form answers are wanted: as they were asked, if nothing else is said."""
+    accepted = request.headers.get("accept", "*/*").lower()
+    for form in (JSON, ARROW, CSV, LINES):
+        if form in accepted:
+            return form
+    if "*/*" in accepted or "application/*" in accepted:
+        return {ARROW: ARROW, CSV: CSV}.get(media, JSON)
+    raise Problem(406, f"answers are {JSON}, {ARROW}, {CSV} or {LINES}; none of these is accepted.")
+
+
+def _flag(request: Request, name: str) -> bool:
+    given = request.query_params.get(name, "false")
+    if given not in ("true", "false"):
+        raise Problem(400, f"{name} is true or false.")
+    return given == "true"
+
+
+def _answered(model: TableModel, told: _Told, value: dict[str, Any], wanted: str) -> Response:
+    return _written(told, told.answers(_rows(model, value), value.get("chances", False)), wanted)
+
+
+def _answered_arrow(model: TableModel, told: _Told, body: bytes, most: int, chances: bool, wanted: str) -> Response:
+    return _written(told, told.answers(_of_arrow(model, body, most), chances), wanted)
+
+
+def _written(told: _Told, answers: Any, wanted: str) -> Response:
+    if wanted == ARROW:
+        stream = io.BytesIO()
+        answers.write_ipc_stream(stream, compression="uncompressed")
+        return Response(stream.getvalue(), media_type=ARROW)
+    if wanted == CSV:
+        return Response(answers.write_csv(), media_type=CSV)
+    if wanted == LINES:
+        return Response(answers.write_ndjson() + json.dumps(plain(told.as_dict())) + "\n", media_type=LINES)
+    more = json.dumps(plain(told.as_dict()), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(f'{{"answers":{answers.write_json()},{more[1:]}', media_type=JSON)
+
+
+def _answered_parts(
+    model: TableModel, told: _Told, body: bytes, format: str, chances: bool, keep: list[str]
+) -> Iterator[Any]:
+    """The answers to a text table, some rows at a time."""
+    if body[:2] == b"\x1f\x8b":
+        raise Problem(415, "a table must not be compressed; send it as it is.")
+    for batch in batches([Source("the table", format, body)]):
+        if lacking := [name for name in keep if name not in batch.frame.columns]:
+            raise Problem(422, f"the table has no column {lacking[0][:80]!r} to keep.")
+        for start in range(0, len(batch.frame), PIECE):
+            part = batch.frame.slice(start, PIECE)
+            try:
+                answers = told.answers(part, chances)
+            except TableError as error:
+                row = None if error.row is None else start + error.row
+                raise batch.located(error, row) from error
+            taken = {name: f"{name} given" for name in keep if name in answers.columns}
+            yield part.select(keep).rename(taken).hstack(answers) if keep else answers
+
+
+async def _streamed(work: Work, parts: Iterator[Any], told: _Told, wanted: str) -> Response:
+    """Answers while they are made; the first are waited for, so that what is wrong at once is a problem."""
+    if wanted in (JSON, ARROW):
+        frame = await work(lambda: polars().concat(list(parts), how="vertical_relaxed"))
+        return await work(_written, told, frame, wanted)
+    first = await work(next, parts, None)
+    if first is None:
+        raise Problem(422, "there are no rows.")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        part, is_first = first, True
+        while part is not None:
+            text = part.write_csv(include_header=is_first) if wanted == CSV else part.write_ndjson()
+            yield text.encode()
+            part, is_first = await work(next, parts, None), False
+        if wanted == LINES:
+            yield (json.dumps(plain(told.as_dict())) + "\n").encode()
+
+    async def told_at_the_end() -> AsyncIterator[bytes]:
+        try:
+            async for piece in pieces():
+                yield piece
+        except (Problem, ValueError) as error:
+            if wanted == CSV:
+                raise  # half a table must not look like a whole one: the connection breaks
+            problem = error if isinstance(error, Problem) else Problem(422, str(error))
+            yield (json.dumps(problem.as_dict()) + "\n").encode()
+
+    return StreamingResponse(told_at_the_end(), media_type=wanted)
+
+
+async def _assess(request: Request) -> Response:
+    """All that can be said of one case."""
+    value = await _object(request, {"case": dict}, ("case",))
+    state = request.app.state
+    return answer(await state.work(state.model.assess, value["case"]))
+
+
+async def _change(request: Request) -> Response:
+    """The least change that would alter the label."""
+    value = await _object(request, {"case": dict, "locked": list}, ("case",))
+    locked = value.get("locked", [])
+    if not all(isinstance(name, str) for name in locked):
+        raise Problem(400, "locked is a list of names of columns.")
+    state = request.app.state
+    return answer({"change": await state.work(state.model.least_change, value["case"], locked)})
+
+
+async def _evaluate(request: Request) -> Response:
+    """A labelled table, as `multiform evaluate --json`."""
+    state, media = request.app.state, _media(request)
+    target = request.query_params.get("target")
+    if media == JSON:
+        value = await _object(request, {"rows": list, "columns": list, "target": str}, ("rows",))
+        target = value.get("target", target)
+        if not all(type(row) is dict for row in value["rows"]) or not value["rows"]:
+            raise Problem(400, "rows is a list of objects.")
+        frame = await state.work(state.model.frame, value["rows"])
+    elif media in (CSV, ARROW):
+        frame = await state.work(table_of, await request.body(), media, state.limits.cells)
+    else:
+        raise Problem(415, f"rows come as {JSON}, {ARROW} or {CSV}; got another content-type.")
+    return answer(await state.work(state.model.evaluate, frame, target))
+
+
+def table_of(body: bytes, media: str, most: int) -> Any:
+    """A whole table that was sent, as a frame."""
+    if media == ARROW:
+        return polars().from_arrow(arrow_table(body, most))
+    if body[:2] == b"\x1f\x8b":
+        raise Problem(415, "a table must not be compressed; send it as it is.")
+    return polars().concat([batch.frame for batch in batches([Source("the table", "csv", body)])])
+
+
+# ---------------------------------------------------------------------------------------------------------------- cases
+
+
+async def _begin(request: Request) -> Response:
+    """A new case, with results that are known already, or one that was kept."""
+    value = await _object(request, {"session": dict, "evidence": dict, "insist": bool})
+    state = request.app.state
+
+    def begun() -> dict[str, Any]:
+        case = state.sessions.new(json.dumps(value["session"]) if "session" in value else None)
+        try:
+            with state.sessions.at(case.id):
+                for test, result in value.get("evidence", {}).items():
+                    case.session.observe(test, result, insist=value.get("insist", False))
+                return dict(case.as_dict())
+        except ValueError:
+            state.sessions.drop(case.id)
+            raise
+
+    told = await state.work(begun)
+    return answer(told, 201, {"location": f"/v1/sessions/{told['id']}"})
+
+
+async def _where(request: Request) -> Response:
+    def where() -> dict[str, Any]:
+        with request.app.state.sessions.at(request.path_params["id"]) as case:
+            return dict(case.as_dict())
+
+    return answer(await request.app.state.work(where))
+
+
+async def _file(request: Request) -> Response:
+    """The case as `multiform diagnose --session` keeps it."""
+
+    def written() -> str:
+        with request.app.state.sessions.at(request.path_params["id"]) as case:
+            return str(case.session.to_json())
+
+    named = {"content-disposition": 'attachment; filename="case.json"'}
+    return Response(await request.app.state.work(written), headers=named, media_type=JSON)
+
+
+async def _end(request: Request) -> Response:
+    request.app.state.sessions.drop(request.path_params["id"])
+    return Response(status_code=204)
+
+
+HAPPENINGS: dict[str, tuple[dict[str, Any], tuple[str, ...], Callable[[Any, dict[str, Any]], Any]]] = {
+    "observe": (
+        {"test": str, "values": object, "insist": bool},
+        ("test", "values"),
+        lambda session, given: session.observe(given["test"], given["values"], given.get("insist", False)),
+    ),
+    "correct": (
+        {"test": str, "values": object, "insist": bool},
+        ("test", "values"),
+        lambda session, given: session.correct(given["test"], given["values"], given.get("insist", False)),
+    ),
+    "not_available": ({"test": str}, ("test",), lambda session, given: session.not_available(given["test"])),
+    "undo": ({}, (), lambda session, given: session.undo()),
+}
+
+
+def _happened(name: str) -> Callable[[Request], Awaitable[Response]]:
+    allowed, needed, happens = HAPPENINGS[name]
+
+    async def endpoint(request: Request) -> Response:
+        given = await _object(request, {**allowed, "version": int}, needed)
+
+        def changed() -> dict[str, Any]:
+            with request.app.state.sessions.at(request.path_params["id"], given.get("version")) as case:
+                happens(case.session, given)
+                case.version += 1
+                return dict(case.as_dict())
+
+        return answer(await request.app.state.work(changed))
+
+    endpoint.__name__ = name
+    return endpoint

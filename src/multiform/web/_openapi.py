@@ -1,0 +1,239 @@
+"""The description of the interface (OpenAPI 3.1), for this model: its classes, its columns or its tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiform._version import __version__
+from multiform.web._model import Field, PlanModel, TableModel
+
+JSON, CSV, LINES, PROBLEM = "application/json", "text/csv", "application/x-ndjson", "application/problem+json"
+ARROW = "application/vnd.apache.arrow.stream"
+TEXT, NUMBER, TRUTH, WHOLE = {"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "integer"}
+CHANCE = {"type": "number", "minimum": 0, "maximum": 1}
+CELL = {"type": ["number", "string", "boolean", "null"]}
+CHANCES = {"type": "object", "additionalProperties": CHANCE, "description": "The chance of every class."}
+NOTES = {"type": "array", "items": TEXT, "description": "What is worth knowing, in sentences."}
+TYPE = {"type": "string", "description": "The loyalty type: strong, normal or weak."}
+Schema = dict[str, Any]
+
+
+def description(model: PlanModel | TableModel) -> dict[str, Any]:
+    """What can be asked of this model."""
+    paths = _plan_paths() if isinstance(model, PlanModel) else _table_paths(model)
+    named = {"name": TEXT, "kind": {"enum": ["classifier", "plan"]}, "classes": _list(TEXT)}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": f"multiform: {model.name}",
+            "version": __version__,
+            "description": "Programs send the token that the server has printed. Errors are problem details, RFC 9457.",
+        },
+        "security": [{"token": []}],
+        "paths": {
+            "/healthz": {"get": _operation("Whether the server is there.", {"status": TEXT}) | {"security": []}},
+            "/openapi.json": {"get": _operation("This description.", {"openapi": TEXT})},
+            "/v1/model": {"get": _operation("What the model is, and what it reads.", named)},
+            **paths,
+        },
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {
+                "Problem": _object(
+                    {"type": TEXT, "title": TEXT, "status": WHOLE, "detail": TEXT | {"description": "One sentence."}}
+                ),
+                **(_plan_schemas(model) if isinstance(model, PlanModel) else _table_schemas(model)),
+            },
+        },
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------- classifiers
+
+
+def _table_paths(model: TableModel) -> Schema:
+    rows = {
+        "rows": {
+            "type": "array",
+            "items": {"anyOf": [_ref("Case"), _list(CELL)]},
+            "description": "Objects by column, or lists in the order of columns.",
+        },
+        "columns": _list(TEXT) | {"description": "Names of the columns, for rows that are lists."},
+    }
+    table = {CSV: {"schema": TEXT}, ARROW: {"schema": {"type": "string", "format": "binary"}}}
+    answers = {
+        JSON: {"schema": _ref("Answers")},
+        LINES: {"schema": TEXT | {"description": "A line a row, and the rest of Answers in the last."}},
+        **table,
+    }
+    predict = _operation(
+        "Label and chance of every row, in their order.", answers, _object(rows | {"chances": TRUTH}, ["rows"]), table
+    )
+    predict["parameters"] = [
+        _query("chances", TRUTH, "The chance of every class, too (tables)."),
+        _query("keep", _list(TEXT), "Columns of a CSV table to copy to its answers."),
+    ]
+    evaluate = _operation(
+        "A labelled table, as `multiform evaluate`.",
+        {"rows": WHOLE, "accuracy": CHANCE, "classes": {"type": "object"}, "notes": NOTES},
+        _object(rows | {"target": TEXT}, ["rows"]),
+        table,
+    )
+    evaluate["parameters"] = [_query("target", TEXT, "The column with the truth, if not called as in training.")]
+    case = {"case": _ref("Case")}
+    return {
+        "/v1/predict": {"post": predict},
+        "/v1/assess": {
+            "post": _operation("All that can be said of one case.", _ref("Assessment"), _object(case, ["case"]))
+        },
+        "/v1/change": {
+            "post": _operation(
+                "The least change that would alter the label.",
+                {"change": {"anyOf": [_ref("Change"), {"type": "null"}]}},
+                _object(case | {"locked": _list(TEXT)}, ["case"]),
+            )
+        },
+        "/v1/evaluate": {"post": evaluate},
+    }
+
+
+def _table_schemas(model: TableModel) -> Schema:
+    columns = {field.name: _field(field) for field in model.fields.values()}
+    told = {
+        "label": CELL,
+        "chance": CHANCE,
+        "loyalty": TYPE,
+        "accepted": TRUTH,
+        "unfamiliar": {"type": ["string", "null"]},
+    }
+    change = _object({"column": TEXT, "from": CELL, "to": CELL}, ["column", "from", "to"])
+    return {
+        "Case": {"type": "object", "properties": columns, "additionalProperties": CELL},
+        "Answers": _object(
+            {
+                "answers": _list(_object(told, ["label", "chance"])),
+                "rows": WHOLE,
+                "labels": {"type": "object", "additionalProperties": WHOLE, "description": "Rows of each label."},
+                "unfamiliar": {"type": "object", "description": "What is unlike the training table."},
+                "notes": NOTES,
+            }
+        ),
+        "Assessment": _object(
+            told
+            | {
+                "chances": CHANCES,
+                "deciding": _list(_object({"column": TEXT, "change": NUMBER, "share": NUMBER}, ["column"]))
+                | {
+                    "description": "change: how the chance of the label falls if the cell were not known; or, of a "
+                    "classifier without a table, its exact share in the decision."
+                },
+                "notes": NOTES,
+            },
+            ["label", "chance", "chances", "deciding", "notes"],
+        ),
+        "Change": _object({"label": CELL, "chance": CHANCE, "changes": _list(change)}),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------- plans
+
+
+def _plan_paths() -> Schema:
+    where, id = _ref("Session"), {"name": "id", "in": "path", "required": True, "schema": TEXT}
+    version = {"version": WHOLE | {"description": "Of the case as you know it; another is refused (409)."}}
+    insist = {"insist": TRUTH | {"description": "Record a result unlike training, which is then not used."}}
+    result = {"test": TEXT, "values": {"description": "A result, or an object of results by name; null: none."}}
+    result |= insist | version
+    begin = {"evidence": {"type": "object", "description": "Results that are known, by test."}, "session": _ref("File")}
+    begun = _operation("A new case, or one that was kept.", where, _object(begin | insist, []), status="201")
+    changes = {
+        "observe": ("A test was done.", result, ["test", "values"]),
+        "correct": ("Another result of a test that was done.", result, ["test", "values"]),
+        "not_available": ("A test cannot be done.", {"test": TEXT} | version, ["test"]),
+        "undo": ("Take the last event back.", version, []),
+    }
+    return {
+        "/v1/sessions": {"post": begun},
+        "/v1/sessions/{id}": {
+            "parameters": [id],
+            "get": _operation("Where a case stands.", where),
+            "delete": _operation("Forget a case.", None, status="204"),
+        },
+        "/v1/sessions/{id}/file": {"parameters": [id], "get": _operation("The case, to be kept.", _ref("File"))},
+        **{
+            f"/v1/sessions/{{id}}/{name}": {"parameters": [id], "post": _operation(told, where, _object(given, needed))}
+            for name, (told, given, needed) in changes.items()
+        },
+    }
+
+
+def _plan_schemas(model: PlanModel) -> Schema:
+    following = _object({"test": TEXT, "cost": NUMBER, "results": _list(TEXT), "why": TEXT})
+    return {
+        "Session": _object(
+            {
+                "id": TEXT,
+                "version": WHOLE,
+                "finished": TRUTH,
+                "diagnosis": {"enum": model.classes},
+                "chance": CHANCE,
+                "chances": CHANCES,
+                "loyalty": TYPE,
+                "spent": NUMBER,
+                "panel_cost": NUMBER,
+                "bill": _list(_object({"test": TEXT, "price": NUMBER})),
+                "not_available": _list(TEXT),
+                "next": {"anyOf": [following, {"type": "null"}]},
+                "notes": NOTES,
+                "observed": {
+                    "type": "object",
+                    "properties": {field.name: _field(field) for field in model.fields.values()},
+                },
+            }
+        ),
+        "File": _object({"format": WHOLE, "tests": _list(TEXT), "events": _list({"type": "object"}), "notes": NOTES}),
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+
+
+def _field(field: Field) -> Schema:
+    """A cell of a column. No value is forbidden: what is unlike training is taken as unknown."""
+    told = {"description": f"In training: {field.seen}." if field.seen else field.kind}
+    if field.choices:
+        return CELL | told | {"examples": list(field.choices[:12])}
+    return CELL | told
+
+
+def _object(properties: Schema, required: list[str] | None = None) -> Schema:
+    needed = list(properties) if required is None else required
+    return {"type": "object", "properties": properties, "required": needed}
+
+
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _query(name: str, schema: Schema, told: str) -> Schema:
+    return {"name": name, "in": "query", "schema": schema, "description": told}
+
+
+def _operation(
+    summary: str, answers: Schema | None, body: Schema | None = None, other: Schema | None = None, status: str = "200"
+) -> Schema:
+    """A question: what it answers (a schema, properties, or contents by form), and what it is asked with."""
+    content = answers
+    if answers is not None and not any("/" in form for form in answers):
+        schema = answers if "$ref" in answers else _object(answers)
+        content = {JSON: {"schema": schema}}
+    told = {"description": summary} | ({"content": content} if content else {})
+    problem = {"description": "What went wrong.", "content": {PROBLEM: {"schema": _ref("Problem")}}}
+    found: Schema = {"summary": summary, "responses": {status: told, "default": problem}}
+    if body is not None:
+        found["requestBody"] = {"content": {JSON: {"schema": body}} | (other or {})}
+    return found

@@ -1,0 +1,48 @@
+"""The pages for people: which there are for a plan and for a classifier.
+
+Forms are sent by POST, which changes something and leads on to a page that shows it (GET): the back button, a second
+tab and loading again are sound, and nothing of a patient stands in an address. JavaScript only adds to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from multiform.web._bedside import bedside_routes
+from multiform.web._model import PlanModel, TableModel
+from multiform.web._problems import Problem
+from multiform.web._questions import question_routes
+from multiform.web._render import Renderer
+from multiform.web._sessions import Sessions
+from multiform.web._tables import table_routes
+from multiform.web._words import Words
+
+
+def page_routes(model: PlanModel | TableModel, sessions: Sessions | None, words: Mapping[str, Words]) -> list[Route]:
+    """The addresses of the pages; `sessions` are the cases of a plan."""
+    made_by = model.planner if isinstance(model, PlanModel) else model.estimator
+    render = Renderer(words, model=model, estimator_name=type(made_by).__name__)
+    routes = [Route("/language", render.speak, methods=["POST"])]
+    if isinstance(model, PlanModel):
+        assert sessions is not None
+        return [*routes, *bedside_routes(model, sessions, render)]
+    return [*routes, *question_routes(model, render), *table_routes(model, render)]
+
+
+def refusal_page(words: Mapping[str, Words], request: Request, problem: Problem) -> Response:
+    """A page that says what went wrong. Whoever has not shown a token learns nothing of the model from it."""
+    render = Renderer(words, model=None)
+    speak = render.words(request)
+    title = speak(f"error_{problem.status}" if problem.status in (404, 409, 413) else "error_400")
+    reason = (
+        speak("error_404_case") if problem.name == "no-such-case" else problem.detail[:1].upper() + problem.detail[1:]
+    )
+    page = render(request, "refusal.html", problem.status, title=title, reason=reason)
+    for name, value in problem.response().headers.items():
+        if name in ("connection", "retry-after", "www-authenticate"):
+            page.headers[name] = value
+    return page

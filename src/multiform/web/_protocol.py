@@ -1,0 +1,77 @@
+"""HTTP as uvicorn speaks it, with limits that it does not have: how many connections, and how long one may wait.
+
+uvicorn's own limit answers nobody while too many are there; here those who came first are answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from multiform.web._guard import Limits
+from multiform.web._problems import Problem
+
+
+def protocol_for(limits: Limits) -> type[H11Protocol]:
+    """The protocol of every connection."""
+    busy = Problem(503, f"{limits.connections} connections are open; come again in a moment.").response()
+    lines = [b"HTTP/1.1 503 Service Unavailable", *(name + b": " + value for name, value in busy.raw_headers)]
+    refusal = b"\r\n".join([*lines, b"connection: close", b"", bytes(busy.body)])
+
+    class Limited(H11Protocol):
+        """A connection, which ends where the other side lets it wait for `limits.body_seconds`."""
+
+        _waiting: asyncio.TimerHandle | None = None
+        _is_refused = False
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.access_log = False  # it would name paths and queries, wherever somebody has set logging up
+
+        def connection_made(self, transport: Any) -> None:
+            if len(self.connections) >= limits.connections:
+                self._is_refused = True
+                transport.write(refusal)
+                transport.close()
+                return
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            if self._is_refused:
+                return
+            super().data_received(data)
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._go_on()
+
+        def on_response_complete(self) -> None:
+            self._wait()
+            super().on_response_complete()  # a request that has come already begins here
+            if not self.cycle.response_complete:
+                self._go_on()
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._wait()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._go_on()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._go_on()
+            if not self._is_refused:
+                super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            self._go_on()
+            self._waiting = self.loop.call_later(limits.body_seconds, self.transport.abort)
+
+        def _go_on(self) -> None:
+            if self._waiting is not None:
+                self._waiting.cancel()
+                self._waiting = None
+
+    return Limited

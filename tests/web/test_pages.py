@@ -1,0 +1,413 @@
+"""The pages without a browser: forms, languages, versions of a case, tables; and words that are complete."""
+
+import json
+import re
+import time
+from importlib.resources import files
+from pathlib import Path
+from string import Formatter
+
+import polars as pl
+import pytest
+
+from tests.web import samples
+from tests.web.conftest import served
+
+pytest.importorskip("starlette")
+from multiform.web import application
+from multiform.web._forms import as_number
+from multiform.web._words import Words, chosen, languages
+
+
+@pytest.fixture(scope="module")
+def bedside():
+    with served(samples.plan()) as server, server.browser() as browser:
+        server.page = browser
+        yield server
+
+
+@pytest.fixture(scope="module")
+def desk():
+    with served(samples.table_model()) as server, server.browser() as browser:
+        server.page = browser
+        yield server
+
+
+def begun(browser, **form):
+    """The address of a new case with a first entry."""
+    answer = browser.post("/cases", data={"action": "observe", "test": "0", "version": "0", "f0": "61"} | form)
+    assert answer.status_code == 303
+    return answer.headers["location"]
+
+
+# ------------------------------------------------------------------------------------------------------------- words
+
+
+def test_languages_have_the_same_sentences_with_the_same_places():
+    folder = files("multiform.web") / "words"
+    known = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.iterdir()}
+    assert set(known) == {"en.json", "de.json"}
+
+    def places(sentence):
+        return {name for _, name, _, _ in Formatter().parse(sentence) if name}
+
+    english, german = known["en.json"], known["de.json"]
+    assert list(english) == list(german)
+    assert {key: places(text) for key, text in english.items()} == {key: places(text) for key, text in german.items()}
+
+
+def test_every_sentence_is_used_and_every_sentence_that_is_used_is_there():
+    room = files("multiform.web")
+    texts = [path.read_text(encoding="utf-8") for path in room.iterdir() if path.name.endswith(".py")]
+    texts += [path.read_text(encoding="utf-8") for path in (room / "templates").iterdir()]
+    used = set(re.findall(r"(?:\bw|words|speak)(?:\.raw)?\(\s*['\"]([a-z0-9_]+)['\"]", "\n".join(texts)))
+    known = set(json.loads((room / "words" / "en.json").read_text(encoding="utf-8")))
+    composed = {key for key in known if key.startswith(("loyalty_", "error_4"))} | {"decimal", "thousands", "language"}
+    quoted = {key for key in known if any(f'"{key}"' in text or f"'{key}'" in text for text in texts)}
+    assert used <= known | {"loyalty_"}
+    assert known - composed - quoted == set()
+
+
+@pytest.mark.parametrize(
+    ("cookie", "accepted", "found"),
+    [
+        (None, "", "en"),
+        (None, "de-CH, de;q=0.9, en;q=0.8", "de"),
+        (None, "fr, en;q=0.2, de;q=0.1", "en"),
+        ("de", "en", "de"),
+        ("xx", "de", "de"),
+        (None, "de;q=" + "9" * 1000, "en"),
+        (None, ", ;;q=,*", "en"),
+    ],
+)
+def test_the_language_is_the_readers(cookie, accepted, found):
+    assert chosen(languages(), cookie, accepted).code == found
+
+
+def test_numbers_as_one_writes_them():
+    words = languages()["de"]
+    assert [words.number(x) for x in (0, 1234567, 0.5, -2.25, 1e-7)] == ["0", "1.234.567", "0,5", "−2,25", "1e−07"]
+    assert [words.percent(x) for x in (0, 0.001, 0.5, 0.9999, 1)] == ["0 %", "< 1 %", "50 %", "> 99 %", "100 %"]
+    assert words.money(1234.5) == "1.234,50"
+    assert isinstance(words, Words)
+
+
+@pytest.mark.parametrize("text", ["", "1,2,3", "1.2.3", "nan", "inf", "1e999", "0x10", "١"])
+def test_what_is_no_number(text):
+    assert as_number(text) in (None, 1.0)  # digits of other scripts are digits
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(ValueError, match="language of application must be one of de, en; got 'fr'"):
+        languages("fr")
+
+
+# ------------------------------------------------------------------------------------------------------------ a plan
+
+
+def test_nothing_is_kept_until_something_is_known(bedside):
+    browser = bedside.page
+    before = len(bedside.app.state.sessions)
+    assert browser.get("/").status_code == 200
+    answer = browser.post("/cases", data={"action": "observe", "test": "0", "version": "0", "f0": "old"})
+    assert answer.status_code == 200
+    assert "got “old”" in answer.text
+    assert len(bedside.app.state.sessions) == before
+    begun(browser)
+    assert len(bedside.app.state.sessions) == before + 1
+
+
+def test_the_page_says_what_the_command_says(bedside):
+    """The same session, so the same diagnosis, chance, bill and next test."""
+    browser = bedside.page
+    where = begun(browser)
+    browser.post(where, data={"action": "observe", "test": "1", "version": "1", "f1": "yes"})
+    session = samples.plan().start().observe("age", 61).observe("pain", "yes")
+    page = browser.get(where).text
+    assert f'<p class="big">{session.diagnosis}</p>' in page
+    assert f"right with a chance of {session.chance:.0%}".replace("%", " %") in page
+    assert f'id="next-title" class="big">{session.next_evidence.name}<' in page
+    assert f"{session.spent:.2f}" in page
+    assert f"Of the patients at this point, {session.next_evidence.share:.0%}".replace("%", " %") in page
+
+
+def test_a_form_that_comes_late_changes_nothing(bedside):
+    browser = bedside.page
+    where = begun(browser)
+    assert browser.post(where, data={"action": "unavailable", "test": "1", "version": "1"}).status_code == 303
+    late = browser.post(where, data={"action": "undo", "version": "1"})
+    assert late.headers["location"] == f"{where}?changed"
+    page = browser.get(late.headers["location"]).text
+    assert "has gone on since this page was shown" in page
+    assert "cannot be done" in page
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"action": "explode", "version": "1"},
+        {"action": "observe", "test": "99", "version": "1"},
+        {"action": "observe", "test": "-1", "version": "1"},
+        {"action": "remove", "event": "7", "version": "1"},
+        {"action": "undo"},
+        {"action": "undo", "version": "²"},
+    ],
+)
+def test_forms_that_no_page_sends(bedside, form):
+    browser = bedside.page
+    where = begun(browser)
+    before = browser.get(f"{where}/session.json").text
+    assert browser.post(where, data=form).status_code == 400
+    assert browser.get(f"{where}/session.json").text == before
+
+
+def test_a_test_that_was_done_is_not_done_again(bedside):
+    browser = bedside.page
+    where = begun(browser)
+    answer = browser.post(where, data={"action": "observe", "test": "0", "version": "1", "f0": "50"})
+    assert answer.status_code == 422
+    assert json.loads(browser.get(f"{where}/session.json").text)["events"] == [
+        {"observe": "age", "values": {"age": 61.0}}
+    ]
+
+
+def test_a_downloaded_case_goes_on(bedside):
+    browser = bedside.page
+    where = begun(browser)
+    kept = browser.get(f"{where}/session.json")
+    assert kept.headers["content-disposition"] == 'attachment; filename="case.json"'
+    assert browser.post(where, data={"action": "delete", "version": "1"}).headers["location"] == "/"
+    assert browser.get(where, headers={"accept": "text/html"}).status_code == 404
+    again = browser.post("/cases/file", files={"session": ("case.json", kept.content)})
+    assert browser.get(f"{again.headers['location']}/session.json").text == kept.text
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"\xff\xfe", b"[1]", b'{"format": 1, "tests": ["x"], "events": []}', b"[" * 5000]
+)
+def test_a_file_that_is_no_case(bedside, content):
+    browser = bedside.page
+    answer = browser.post("/cases/file", files={"session": ("case.json", content)}, headers={"accept": "text/html"})
+    assert answer.status_code == 422
+    assert "does not hold a case of this plan" in answer.text
+
+
+def test_forms_without_a_file(bedside):
+    browser = bedside.page
+    assert browser.post("/cases/file", data={"session": "x"}).status_code == 415
+    assert browser.post("/cases/file", files={"other": ("x.json", b"{}")}).status_code == 400
+    broken = {"content-type": "multipart/form-data; boundary=x"}
+    assert browser.post("/cases/file", content=b"no part", headers=broken).status_code == 400
+
+
+def test_the_path_ahead(bedside):
+    """What is known at the start comes first, then the plan's own order; what was done is gone past."""
+    session = samples.plan().start()
+    assert [step.test for step in session.ahead] == ["age", "pain", "pressure", "blood"]
+    session.observe("age", 61).observe("pressure", 130)
+    assert [step.test for step in session.ahead] == ["pain", "blood"]
+    assert session.ahead[0].came == 1
+    session.not_available("blood")
+    assert [step.test for step in session.ahead] == ["pain"]
+    session.observe("pain", "sometimes")
+    assert session.ahead == []
+    assert session.finished
+
+
+def test_a_language_is_chosen(bedside):
+    browser = bedside.page
+    answer = browser.post("/language", data={"language": "de", "back": "/"})
+    assert answer.headers["location"] == "/"
+    assert '<html lang="de">' in browser.get("/").text
+    for back in ("https://elsewhere.example/", "//elsewhere.example", "/\\elsewhere.example", "javascript:1"):
+        assert browser.post("/language", data={"language": "en", "back": back}).headers["location"] == "/"
+    assert '<html lang="en">' in browser.get("/").text
+
+
+# ------------------------------------------------------------------------------------------------------ a classifier
+
+CASE = {"f0": "61", "f1": "yes", "f2": "150", "f3": "7,1", "f4": "2024-05-05"}
+
+
+def test_an_answer_is_the_models(desk):
+    browser = desk.page
+    page = browser.get(browser.post("/cases", data=CASE).headers["location"].partition("#")[0]).text
+    row = {"age (years)": [61.0], "pain": ["yes"], "pressure (mmHg)": [150.0], "sugar (mmol/l)": [7.1]}
+    answers, _ = samples.table_model().answers(pl.DataFrame(row | {"examined": ["2024-05-05"]}))
+    assert f'<p class="big">{answers["label"][0]}</p>' in page
+    assert f"right with a chance of {answers['chance'][0]:.0%}".replace("%", " %") in page
+    assert "Given. The model makes no promise" in page
+
+
+@pytest.mark.parametrize("model", ["triage_model", "plain_model", "hostile_model"])
+def test_every_kind_of_model_has_its_pages(model):
+    with served(getattr(samples, model)()) as server, server.browser() as browser:
+        form = {"f0": "61", "f1": "5", "f2": "1", "f3": "{{ 7 * 7 }}"} if model != "triage_model" else CASE
+        page = browser.get("/")
+        assert page.status_code == 200
+        answer = browser.post("/cases", data=form)
+        where = answer.headers["location"].partition("#")[0]
+        page = browser.get(where).text
+        assert "What holds the decision" in page
+        assert samples.EVIL not in page
+        beside = browser.post(f"{where}/compare", data=form | {"f0": "30"})
+        page = browser.get(beside.headers["location"])
+        assert page.status_code == 200
+        assert page.text.count('class="differs"') == 1
+        locked = browser.post(f"{where}/locks", data={"lock-f0": "yes"})
+        assert "checked" in browser.get(locked.headers["location"].partition("#")[0]).text
+
+
+GOLDEN = sorted((Path(__file__).parents[1] / "files" / "golden" / "0.1.0").glob("*.mfm"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_files_of_the_first_version_have_pages(path):
+    """They know nothing of what training looked like."""
+    if path.stem == "patches":
+        with pytest.raises(ValueError, match="holds no classifier and no plan, but ImagePatches"):
+            application(path)
+        return
+    with served(path) as server, server.browser() as browser:
+        page = browser.get("/").text
+        assert f" · {path.name}</title>" in page
+        keys = re.findall(r'id="(f\d+)"', page)
+        choices = dict(
+            re.findall(r'<select id="(f\d+)"[^>]*>\s*<option[^>]*>[^<]*</option>\s*<option value="([^"]*)"', page)
+        )
+        dates = set(re.findall(r'id="(f\d+)"[^>]*type="date"', page))
+        form = {key: choices.get(key, "2020-02-02" if key in dates else "1") for key in keys}
+        if "Next test" in page:
+            answer = browser.post("/cases", data=form | {"action": "observe", "test": "0", "version": "0"})
+        elif keys:
+            answer = browser.post("/cases", data=form)
+        else:
+            assert "too many for a form" in page
+            return
+        assert answer.status_code == 303, answer.text
+        assert browser.get(answer.headers["location"].partition("#")[0]).status_code == 200
+
+
+def test_a_model_of_very_many_columns_has_no_form():
+    import numpy as np
+
+    from multiform import QMSClassifier
+
+    X = np.random.default_rng(0).normal(size=(40, 300))
+    with served(QMSClassifier(random_state=0).fit(X, X[:, 0] > 0)) as server, server.browser() as browser:
+        page = browser.get("/").text
+    assert "The model reads 300 columns, too many for a form" in page
+
+
+def sent(browser, name, content):
+    """The address of a table that was sent, when it is done."""
+    answer = browser.post("/table", files={"table": (name, content)})
+    assert answer.status_code == 303, answer.text
+    for _ in range(600):
+        if browser.get(f"{answer.headers['location']}/progress").json()["done"]:
+            return answer.headers["location"]
+        time.sleep(0.02)
+    raise AssertionError("the table is not answered")
+
+
+def test_a_table_is_answered_row_by_row(desk):
+    browser = desk.page
+    table = samples.patients().drop("state").with_columns(pl.col("pain").replace("no", "=1+1"))
+    where = sent(browser, "new.csv", table.write_csv().encode())
+    found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
+    answers, _ = samples.table_model().answers(table)
+    assert found["label"].to_list() == answers["label"].to_list()
+    assert "'=1+1" in found["pain"].to_list()  # a spreadsheet program runs nothing of it
+    page = browser.get(where).text
+    assert "400 rows are answered." in page
+    assert "column &#39;pain&#39; has shifted" in page
+    assert browser.get(f"{where}/report").status_code == 404
+    assert browser.post(where, data={}).headers["location"] == "/table"
+    assert browser.get(where).status_code == 404
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "tsv", "csv.gz"])
+def test_tables_of_other_formats(desk, suffix, tmp_path):
+    import gzip
+
+    path, table = tmp_path / f"new.{suffix}", samples.patients().drop("state")
+    if suffix == "parquet":
+        table.write_parquet(path)
+    elif suffix == "tsv":
+        table.write_csv(path, separator="\t")
+    else:
+        path.write_bytes(gzip.compress(table.write_csv().encode()))
+    browser = desk.page
+    where = sent(browser, path.name, path.read_bytes())
+    assert "400 rows are answered." in browser.get(where).text
+
+
+def test_a_labelled_table_has_a_report(desk):
+    pytest.importorskip("matplotlib")
+    browser = desk.page
+    where = sent(browser, "old.csv", samples.patients().write_csv().encode())
+    page = browser.get(where)
+    assert f'<iframe class="report" src="{where}/report"' in page.text
+    assert "100% of the rows are rows that the model was trained on" in page.text
+    assert "frame-src 'self'" in page.headers["content-security-policy"]
+    report = browser.get(f"{where}/report")
+    assert "style-src 'sha256-" in report.headers["content-security-policy"]
+    assert "unsafe" not in report.headers["content-security-policy"]
+    assert report.headers["x-frame-options"] == "SAMEORIGIN"
+    assert "attachment" in browser.get(f"{where}/report.html").headers["content-disposition"]
+
+
+def test_tables_that_cannot_be_answered(desk):
+    browser = desk.page
+    page = browser.get(sent(browser, "a.csv", b"a,b\n1,2\n")).text
+    assert "The table has no column &#39;age (years)&#39;, which the model needs" in page
+    assert browser.get(sent(browser, "a.csv", b"")).text.count("a.csv is empty") == 1
+    assert "cannot be read as parquet" in browser.post("/table", files={"table": ("a.parquet", b"no")}).text
+    assert browser.post("/table", files={"table": ("a.exe", b"")}).status_code == 415
+
+
+def test_small_files_that_unpack_to_much(desk, tmp_path, monkeypatch):
+    import gzip
+
+    from multiform.web import _tables
+
+    monkeypatch.setattr(_tables, "MOST_BYTES", 2**20)
+    browser = desk.page
+    many = pl.DataFrame({"age (years)": pl.zeros(1_000_001, eager=True)})
+    many.write_parquet(tmp_path / "many.parquet")
+    answer = browser.post("/table", files={"table": ("many.parquet", (tmp_path / "many.parquet").read_bytes())})
+    assert answer.status_code == 413
+    assert "may have 1,000,000 rows" in answer.text
+    long = samples.patients().drop("state").head(30).with_columns(pl.lit("x" * 2**16).alias("pain"))
+    page = browser.get(sent(browser, "long.csv.gz", gzip.compress(long.write_csv().encode()))).text
+    assert "MB of text, unpacked" in page
+
+
+def test_what_is_sent_never_touches_the_disk(desk, monkeypatch):
+    import tempfile
+
+    def rollover(self):
+        raise AssertionError("a file was written")
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rollover)
+    table = samples.patients().drop("state")
+    content = pl.concat([table] * 200).write_csv().encode()
+    assert len(content) > 2 * 2**20
+    assert "80,000 rows are answered." in desk.page.get(sent(desk.page, "new.csv", content)).text
+
+
+def test_few_tables_are_kept(desk):
+    browser = desk.page
+    content = samples.patients().drop("state").head(3).write_csv().encode()
+    addresses = [sent(browser, "new.csv", content) for _ in range(5)]
+    assert [browser.get(where).status_code for where in addresses] == [404, 200, 200, 200, 200]
+
+
+def test_a_refusal_says_nothing_of_the_model(desk):
+    import httpx
+
+    page = httpx.get(desk.address, headers={"accept": "text/html"}, trust_env=False)
+    assert page.status_code == 401
+    assert "TableClassifier" not in page.text
+    assert "text/html" in page.headers["content-type"]

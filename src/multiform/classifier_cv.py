@@ -104,7 +104,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     partners : None, "trees" or list of classifiers, default=None
         Other classifiers, which enter the selection beside our own settings. They are fitted on the same folds, on the
         plain columns as our models read them (scaled), and need `predict_proba`. "trees": ExtraTrees, a random forest
-        (500 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
+        (200 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
     ensemble_size : int, default=10
         Steps of the greedy selection, the first of which takes one of our own settings.
     alpha : float in [0, 1), default=0.2

@@ -17,7 +17,7 @@ from multiform.runtime import effective_threads, in_threads, single_threaded_bla
 from multiform.separators import Scaling
 from multiform.state import require, require_names
 
-N_TREES = 500  # of a forest, over all folds together
+N_TREES = 200  # of a forest, over all folds together (docs/defaults.md)
 BOOSTS, LEAVES = (
     50,
     15,

@@ -7,6 +7,8 @@ import sys
 COMMANDS = {
     "fashion": "Fashion-MNIST: accuracy, time, memory of us and the peers; or the paper's Tables of 4.3",
     "uci": "a folder of small sets: 3-fold accuracy, mean rank and wins, us and the peers",
+    "missing": "missing values: the closed form against median plus indicator, on a folder of small sets",
+    "raw": "raw tables: TableClassifier against one-hot by hand, before QMSClassifierCV",
     "shapes": "data of every shape, few samples or many, narrow or wide, us and the peers",
     "scaling": "growth of the fit time with n, p, q and m; threads; batches; small fits; memory",
     "predict": "predict of 10,000 x 784 against the bare matrix product and the peers",

@@ -26,7 +26,17 @@ from multiform.fitting import (
     warn_if_overfitted,
 )
 from multiform.folds import group_codes, unit_samples
-from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
+from multiform.gaps import Gaussian
+from multiform.inputs import (
+    check_input,
+    check_training_data,
+    class_weights_of,
+    filled,
+    has_gaps,
+    of_mean_one,
+    used_samples,
+    without_gaps,
+)
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores, mean_temperature
 from multiform.separators import Scaling, Separators, entries_of, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
@@ -99,6 +109,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         How inputs are scaled inside, and centred unless they are sparse: each column by its own deviation ("standard"),
         or all by one ("common"). "auto" takes "common" for sparse data and for columns that share one range (pixels,
         percentages, one-hot), else "standard". `components_` and `offsets_` are in the user's units whatever this is.
+    missing : {"expectation", "refuse"}, default="expectation"
+        What becomes of NaN in dense X. "expectation": a member function is taken in the mean over what the missing
+        entries may be, a Gaussian given the known ones; in closed form, as for noise (docs/mathematics.md).
+        `partial_fit` refuses NaN in any case.
     class_weight : dict, "balanced" or None, default=None
     early_stopping : bool, default=False
         Stop when the accuracy on held-out samples has not improved by `tol` for `n_iter_no_change` passes, and keep the
@@ -172,6 +186,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "scaling": [StrOptions({"auto", "standard", "common", "none"})],
+        "missing": [StrOptions({"expectation", "refuse"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -197,6 +212,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         batch_size: int | str = "auto",
         learning_rate: float = 0.07,
         scaling: str = "auto",
+        missing: str = "expectation",
         class_weight: dict[Any, float] | str | None = None,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -218,6 +234,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.scaling = scaling
+        self.missing = missing
         self.class_weight = class_weight
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -242,7 +259,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n, p)
-            float32, uint8 and CSR are read as they are; anything else costs one float32 copy.
+            float32, uint8 and CSR are read as they are; anything else costs one float32 copy. NaN is a missing value.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
             0 means removed, 2 means repeated.
@@ -261,13 +278,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             raise ValueError(
                 "X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out."
             )
-        X, target, classes, weight = check_training_data(self, X, y, sample_weight)
+        X, target, classes, weight = check_training_data(self, X, y, sample_weight, finite=False)
+        gaps = has_gaps(self, X)
         groups = group_codes(groups, len(target), type(self).__name__, used_samples(sample_weight))
         if groups is None and (self.calibrate or self.early_stopping):
             X, target, weight = unit_samples(X, target, weight)
+        X, gaussian = without_gaps(self, X, weight, gaps)
         seed = drawn_seed(self.random_state)
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
-        held_out, validation = self._split(X, target, classes, weight, class_weights, seed, X_val, y_val, groups)
+        held_out, validation = self._split(
+            X, target, classes, weight, class_weights, seed, X_val, y_val, groups, gaussian
+        )
         n_train = len(target) - (0 if held_out is None else len(held_out))
         entries = entries_of(X)
         n_components = self._n_components(n_train, X.shape[1], len(classes), entries is not None)
@@ -314,7 +335,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             if not self.calibrate or validation is not None:
                 separators = model(trained) if monitor.best is None else monitor.best
                 if self.calibrate and validation is not None:
-                    scores = log_scores(separators.values(validation.X, trainer.engine))
+                    scores = log_scores(validation.values(separators, trainer.engine))
                     temperature = mean_temperature(scores, validation.target)
             else:
                 calibrating = [
@@ -332,7 +353,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])
         if self.early_stopping:
             fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
-        self.__dict__.update(fitted)
+        self.__dict__.update(fitted, _gaussian=gaussian)
         self.__dict__.pop("_moments", None)
         monitor.close(fitted | {"n_features_in_": self.n_features_in_})
         return self
@@ -503,10 +524,12 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         X_val: Any,
         y_val: Any,
         groups: Array | None,
+        gaussian: Gaussian | None,
     ) -> tuple[Indices | None, Validation | None]:
         """Samples that the model must not see, and the validation set, where there is one."""
         if X_val is not None:
-            X_val, y_val = check_input(self, X_val, y_val)
+            X_val, y_val = check_input(self, X_val, y_val, finite=False)
+            X_val = filled(self, X_val, gaussian) if has_gaps(self, X_val) else X_val
             if not np.isin(y_val, classes).all():
                 raise ValueError("y_val of QMSClassifier holds a class that y does not have.")
             held_target = np.searchsorted(classes, y_val).astype(np.int32)
@@ -554,6 +577,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "expectation"
         return tags
 
     # -------------------------------------------------------------------------------------------- model files
@@ -565,12 +589,14 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         state |= {"scaling": self._scaling.as_plain(), "n_trained": self._n_trained}
         if hasattr(self, "_moments"):
             state["moments"] = self._moments
+        if self._gaussian is not None:
+            state["gaps"] = self._gaussian.as_plain()
         return state
 
     def _set_state(self, state: dict[str, Any]) -> None:
         """components_ (m, q, p), offsets_ (m, q), scaling (p,), Adam's moments (m, trained rows, p + 1)."""
         name = type(self).__name__
-        require_names(state, name, [*FITTED, "scaling", "n_trained"], [*SOMETIMES_FITTED, "moments"])
+        require_names(state, name, [*FITTED, "scaling", "n_trained"], [*SOMETIMES_FITTED, "moments", "gaps"])
         m, p = require_classes(state["classes_"]), require_features(state)
         components = require_array(state["components_"], (m, None, p), "f", "components_")
         q = components.shape[1]
@@ -578,7 +604,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         scaling = Scaling.from_plain(state["scaling"], p)
         require(components.dtype == offsets.dtype == np.float64, "a separator is not of doubles")
         with np.errstate(over="ignore", invalid="ignore"):
-            Separators.of_components(components, offsets, scaling).checked()
+            separators = Separators.of_components(components, offsets, scaling).checked()
         require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
         for part in ("n_components_", "n_trained"):
@@ -594,8 +620,11 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 require_array(moment, (m, state["n_trained"], p + 1), "f", "moments")
                 require(moment.dtype == np.float32 and moment.flags.c_contiguous, "moments has the wrong type")
             require_whole(steps, 0, "the number of steps")
+        gaussian = Gaussian.from_plain(state["gaps"], separators) if "gaps" in state else None
         self.__dict__.update({part: state[part] for part in [*FITTED, *SOMETIMES_FITTED] if part in state})
         self._scaling, self._n_trained = scaling, state["n_trained"]
+        if gaussian is not None:
+            self._gaussian = gaussian
         if "moments" in state:
             self._moments = state["moments"]
 

@@ -6,20 +6,42 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles, Indices
-from multiform.columns import Encodings
+from multiform.columns import (
+    Categories,
+    Encodings,
+    Label,
+    Measure,
+    column_from,
+    frame_numbers,
+    holds_words,
+    learn_frame,
+    places_of,
+    warn_of_unknown,
+)
 from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver_for
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
-from multiform.inputs import check_input, check_training_data, class_weights_of, of_mean_one, used_samples
+from multiform.gaps import Filled, Gaussian
+from multiform.inputs import (
+    check_input,
+    check_training_data,
+    class_weights_of,
+    filled,
+    has_gaps,
+    of_mean_one,
+    used_samples,
+    without_gaps,
+)
 from multiform.partners import Partner, cross_fitted, partners_named, read_rows
-from multiform.prediction import fit_temperatures, log_scores, mean_temperature, probabilities
+from multiform.prediction import expected_values, fit_temperatures, log_scores, mean_temperature, probabilities
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -55,6 +77,8 @@ FITTED = (
     "n_features_in_",
 )
 
+SOMETIMES_FITTED = ("feature_names_in_", "frame_columns_", "categories_")
+
 
 class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Quadratic multiform separation for small tabular data: nothing to tune, an ensemble comes out.
@@ -69,22 +93,28 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     noise : sequence of float or "auto", default="auto"
         Levels of input noise to choose from; see `QMSClassifier`. "auto": 0.1, 0.3, 1 and 2, or 1, 2 and 3 with
         fewer than 5 samples a feature.
-    encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
-        "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
-        scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
-        "plain" for sparse data and for more than 500 columns.
+    encodings : "auto" or sequence of {"plain", "enriched", "finer"} and transformers, default="auto"
+        "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at 5 quantiles, "finer" at 12,
+        by scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries the first two,
+        from 1,000 rows on without partners the third, too, if X has at most 50 columns; only
+        "plain" for sparse data and for more than 500 columns, 40 where values are missing. Where some are, every
+        encoding is tried without and with columns that tell where ("plain + gaps").
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
     partners : None, "trees" or list of classifiers, default=None
         Other classifiers, which enter the selection beside our own settings. They are fitted on the same folds, on the
         plain columns as our models read them (scaled), and need `predict_proba`. "trees": ExtraTrees, a random forest
-        (500 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
+        (200 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
     ensemble_size : int, default=10
         Steps of the greedy selection, the first of which takes one of our own settings.
     alpha : float in [0, 1), default=0.2
         As in `QMSClassifier`. Chances beyond odds of 1 : alpha^2 look alike to the loss, so a small table, where
         chances matter, has a smaller one than there.
-    n_components, max_iter, batch_size, learning_rate, class_weight, n_jobs, device, random_state
+    categorical_features : "from_dtype", None, or places, names or mask of columns, default="from_dtype"
+        The columns whose values are categories: one-hot where they are few (50 at most), with cross-fitted shares of
+        the classes where they are many (13 and more). "from_dtype": those of a frame that are no numbers. A value that
+        training did not have is a missing one, and an `UnfamiliarWarning` counts them.
+    n_components, max_iter, batch_size, learning_rate, missing, class_weight, n_jobs, device, random_state
         As in `QMSClassifier`.
 
     Attributes
@@ -104,6 +134,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Passes that every model made.
     encodings_ : Encodings
         How X becomes the columns that the models read.
+    frame_columns_ : list of Column
+        What the columns of X are, if it was a frame with words.
+    categories_ : Categories
+        How columns that hold categories become numbers, if there are any.
     separators_ : Separators
         The member functions of all models of the ensemble, stacked.
     factors_ : ndarray of shape (n_models,)
@@ -126,7 +160,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "noise": ["array-like", StrOptions({"auto"})],
-        "encodings": [StrOptions({"auto", "plain", "enriched"}), list, tuple],
+        "encodings": [StrOptions({"auto", "plain", "enriched", "finer"}), list, tuple],
         "cv": ["cv_object"],
         "partners": [StrOptions({"trees"}), list, tuple, None],
         "ensemble_size": [Interval(Integral, 1, None, closed="left")],
@@ -135,11 +169,17 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "max_iter": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+        "missing": [StrOptions({"expectation", "refuse"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
         "device": [StrOptions({"cpu", "cuda", "auto"})],
         "random_state": ["random_state"],
     }
+
+    _gaussian: Gaussian | None = None  # of encoded rows that have gaps
+    frame_columns_: list[Measure | Label] | None = None
+    categories_: Categories | None = None
 
     def __init__(
         self,
@@ -154,6 +194,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         max_iter: int | str = "auto",
         batch_size: int | str = "auto",
         learning_rate: float = 0.07,
+        categorical_features: Any = "from_dtype",
+        missing: str = "expectation",
         class_weight: dict[Any, float] | str | None = None,
         n_jobs: int | None = None,
         device: str = "cpu",
@@ -169,6 +211,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.categorical_features = categorical_features
+        self.missing = missing
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.device = device
@@ -181,7 +225,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, p)
+        X : array-like, sparse matrix, or frame of pandas or polars, of shape (n, p)
+            The columns of a frame may be numbers, truth values, categories and text of few values; a value may be
+            missing.
         y : array-like of shape (n,)
         sample_weight : array-like of shape (n,), default=None
             0 means removed, 2 means repeated. Where all are whole numbers, or whole multiples of the least one, the
@@ -191,10 +237,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             are of new groups. A splitter given as `cv` gets them, too.
         """
         given, used = (X, y, groups), used_samples(sample_weight)
-        X, target, classes, weight = check_training_data(self, X, y, sample_weight)
-        levels = (
-            levels_to_try(*X.shape, entries=entries_of(X), mixed=True) if isinstance(self.noise, str) else self.noise
-        )
+        words, places, X = self._learn_words(X)
+        X, target, classes, weight = check_training_data(self, X, y, sample_weight, finite=False)
+        gaps = has_gaps(self, X)
+        categories = Categories.learnt(X, places) if places else None
+        width = X.shape[1] if categories is None else categories.width(len(classes))
+        levels = self.noise
+        if isinstance(self.noise, str):
+            levels = levels_to_try(len(target), width, entries=entries_of(X), mixed=True)
         noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
             raise ValueError(
@@ -214,7 +264,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if n_folds < 2:
             raise ValueError(f"QMSClassifierCV needs at least 2 samples to split; got n_samples={len(target)}.")
         others = partners_named(self.partners, n_folds)
-        encodings = Encodings(self.encodings).fit(X)
+        if categories is not None:
+            categories, X = categories.crossed(X, target, folds, len(classes))
+        encodings = Encodings(self.encodings).fit(X, gaps, finer=not others)
+        encoded, gaussian = without_gaps(self, encodings.transform(X, gaps), weight, gaps, categories is not None)
         n, m = len(target), len(classes)
         whole = np.ones(n) if weight is None else weight
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
@@ -234,7 +287,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seeds = iter(random.integers(0, 2**63, size=len(settings) * n_folds, dtype=np.uint64).tolist())
         separators: list[Separators] = []
         unseen = np.empty((len(settings), n, m))
-        with Trainer.of(self, encodings.transform(X), target, classes, weight, scaling="auto") as trainer:
+        with Trainer.of(self, encoded, target, classes, weight, scaling="auto") as trainer:
             for columns in encodings.columns:
                 members = [
                     Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
@@ -244,14 +297,15 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 separators += [trained.separators(member) for member in range(len(members))]
             for fold in range(n_folds):
                 held = np.flatnonzero(folds == fold)
-                f = Separators.stack(separators[fold::n_folds]).values(trainer.rows.part(held), trainer.engine)
+                f = trainer.values(Separators.stack(separators[fold::n_folds]), held)
                 unseen[:, held] = log_scores(f).reshape(len(held), -1, m).swapaxes(0, 1)
             scaling = trainer.scaling
         partners: list[Partner] = []
         if others:
             counts = None if weight is None and self.class_weight is None else whole * class_weights[target]
             told = target, m, counts, folds, random, self.n_jobs
-            partners, chances = cross_fitted(others, read_rows(X, scaling), *told)
+            plain = _plain_columns(X, encoded)
+            partners, chances = cross_fitted(others, read_rows(plain, scaling), *told)
             unseen = np.concatenate([unseen, chances])
         n_own = len(settings)
         temperatures, log_chances, shares = self._choice(unseen, target, whole, n_own)
@@ -286,6 +340,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         with_share = np.flatnonzero(shares[n_own:])
         self.partners_ = [partners[place] for place in with_share]
         self.partner_factors_ = factors[n_own:][with_share]
+        fitted = {"_gaussian": gaussian, "frame_columns_": words, "categories_": categories}
+        for name, part in fitted.items():  # those that this X has
+            self.__dict__.pop(name, None)
+            if part is not None:
+                setattr(self, name, part)
         return self
 
     @property
@@ -296,6 +355,34 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, share in zip(self.cv_results_["model"], self.cv_results_["share"], strict=True):
             totals[name] = totals.get(name, 0.0) + share
         return {name: total for name, total in totals.items() if total > 0}
+
+    def _learn_words(self, X: Any) -> tuple[list[Measure | Label] | None, list[int], Any]:
+        """What the columns of a frame that is not all numbers are, which columns hold codes, and X without words."""
+        owner = type(self).__name__
+        by_type = isinstance(self.categorical_features, str) or self.categorical_features is None
+        places = set() if by_type else set(places_of(self.categorical_features, X, owner))
+        if places and scipy.sparse.issparse(X):
+            raise ValueError(f"categorical_features of {owner} needs dense X; give X.toarray().")
+        if not holds_words(X):
+            return None, sorted(places), X
+        words = learn_frame(X, owner)
+        places |= {place for place, column in enumerate(words) if isinstance(column, Label)}
+        return words, sorted(places), frame_numbers(words, X, owner)[0]
+
+    def _read(self, X: Any) -> tuple[Any, bool]:
+        """Rows as the encodings read them, and whether they have gaps."""
+        unknown: dict[str, int] = {}
+        if self.frame_columns_ is not None:
+            X, unknown = frame_numbers(self.frame_columns_, X, type(self).__name__)
+        X = check_input(self, X, finite=False)
+        gaps = has_gaps(self, X)
+        if self.categories_ is None:
+            return X, gaps
+        if self.frame_columns_ is None:
+            names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+            unknown = {str(names[place]): count for place, count in self.categories_.count_unknown(X).items()}
+        warn_of_unknown(unknown, type(self).__name__, stacklevel=4)
+        return self.categories_.columns(X), gaps or bool(unknown)
 
     def _given_folds(self, splits: list[Split], n: int) -> Indices:
         folds = np.full(n, -1, dtype=np.intp)
@@ -325,12 +412,17 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _scores(self, X: Any) -> Doubles:
         check_is_fitted(self, "classes_")
-        X = check_input(self, X)
-        f = evaluate(self.separators_, self.encodings_.transform(X), self.device, self.n_jobs, single=True)
+        X, gaps = self._read(X)
+        encoded = self.encodings_.transform(X, gaps)
+        if gaps:
+            encoded = filled(self, encoded, self._gaussian)
+            f = expected_values(self.separators_, encoded, self.device, self.n_jobs, single=True)
+        else:
+            f = evaluate(self.separators_, encoded, self.device, self.n_jobs, single=True)
         scores = log_scores(f).reshape(len(f), len(self.factors_), -1)
         total = np.asarray(np.tensordot(self.factors_, scores, axes=(0, 1)), dtype=np.float64)
         if self.partners_:
-            rows = read_rows(X, self.separators_.scaling)
+            rows = read_rows(_plain_columns(X, encoded), self.separators_.scaling)
             for partner, factor in zip(self.partners_, self.partner_factors_, strict=True):
                 total += factor * partner.log_chances(rows)
         return total
@@ -352,15 +444,23 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "expectation"
+        tags.input_tags.categorical = True
         return tags
 
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        state = fitted_state(self, [*FITTED, "feature_names_in_", "encodings_", "separators_", "factors_", *PARTNERS])
+        state = fitted_state(self, [*FITTED, *SOMETIMES_FITTED, "encodings_", "separators_", "factors_", *PARTNERS])
         if "classes_" not in state:
             return {}
         separators = self.separators_
+        if self._gaussian is not None:
+            state["gaps"] = self._gaussian.as_plain()
+        if self.frame_columns_ is not None:
+            state["frame_columns_"] = [column.state() for column in self.frame_columns_]
+        if self.categories_ is not None:
+            state["categories_"] = self.categories_.as_plain()
         return state | {
             "encodings_": self.encodings_._get_state(),
             "separators_": separators.as_plain(),
@@ -372,7 +472,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Separators of all kept models, on columns that there are, and the share of each model in the scores."""
         name = type(self).__name__
         required = [*FITTED, "encodings_", "separators_", "factors_", "scaling"]
-        require_names(state, name, required, ["feature_names_in_", *PARTNERS])
+        require_names(state, name, required, [*SOMETIMES_FITTED, *PARTNERS, "gaps"])
         m, p = require_classes(state["classes_"]), require_features(state)
         require_temperature(state["temperature_"], "temperature_")
         require_whole(state["n_iter_"], 0, "n_iter_")
@@ -389,14 +489,18 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scaling = Scaling.from_plain(state["scaling"])
         encodings = Encodings("auto")
         encodings._set_state(state["encodings_"])
-        same = p == encodings.n_features and encodings.width == len(scaling.center)
+        categories = Categories.from_plain(state["categories_"], p, m) if "categories_" in state else None
+        width = p if categories is None else categories.width(m)
+        same = width == encodings.n_features and encodings.width == len(scaling.center)
         require(same, "the encodings do not have the columns that the model reads")
         separators = Separators.from_plain(state["separators_"], scaling, m)
         factors = require_array(state["factors_"], (separators.n_members,), "f", "factors_")
         require((factors > 0).all() and factors.sum() <= MOST_TEMPERATURE, "a share is not a positive number, or large")
+        gaussian = Gaussian.from_plain(state["gaps"], separators) if "gaps" in state else None
+        words = self._words_from(state["frame_columns_"], p, categories) if "frame_columns_" in state else None
         told = state.get("partners_", [])
         require(isinstance(told, list) and len(told) <= MOST_PARTNERS, "partners_ is not a list, or long")
-        partners = [Partner.from_plain(one, p, m) for one in told]
+        partners = [Partner.from_plain(one, encodings.n_features, m) for one in told]
         partner_factors = require_array(
             state.get("partner_factors_", np.zeros(0)), (len(partners),), "f", "partner_factors_"
         )
@@ -405,6 +509,28 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.__dict__.update({part: state[part] for part in [*FITTED, "feature_names_in_"] if part in state})
         self.encodings_, self.separators_, self.factors_ = encodings, separators, factors
         self.partners_, self.partner_factors_ = partners, partner_factors
+        for name, part in (("_gaussian", gaussian), ("frame_columns_", words), ("categories_", categories)):
+            if part is not None:
+                setattr(self, name, part)
+
+    @staticmethod
+    def _words_from(state: Any, p: int, categories: Categories | None) -> list[Any]:
+        """The columns of a frame; words have places among those that hold codes."""
+        require(
+            isinstance(state, list) and len(state) == p and categories is not None, "the columns of a frame are none"
+        )
+        words = [column_from(column) for column in state]
+        require(all(isinstance(column, Measure | Label) for column in words), "a column of a frame is of no known kind")
+        require(len({column.name for column in words}) == p, "two columns of a frame have one name")
+        coded = {one.place for one in categories.coded}  # type: ignore[union-attr]
+        known = all(place in coded for place, column in enumerate(words) if isinstance(column, Label))
+        require(known, "the words of a column are no categories")
+        return words
+
+
+def _plain_columns(X: Any, encoded: Any) -> Any:
+    """The plain columns, which come first; those of rows that had gaps are filled."""
+    return encoded.rows[:, : X.shape[1]] if isinstance(encoded, Filled) else X
 
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 
 from multiform._typing import Array, Bools, Floats, Indices
 from multiform.folds import drawn_folds, held_out_part
+from multiform.gaps import Filled
 from multiform.prediction import fit_temperatures, log_scores, mean_temperature
 from multiform.separators import Separators
 from multiform.training import Trained, Trainer
@@ -104,7 +105,7 @@ def unseen_scores(
     for of_mask, mask in zip(models, masks, strict=True):
         if mask is not None and not mask.all():
             samples.append(np.flatnonzero(~mask))
-            f = Separators.stack(of_mask).values(trainer.rows.part(samples[-1]), trainer.engine)
+            f = trainer.values(Separators.stack(of_mask), samples[-1])
             scores.append(log_scores(f).reshape(len(f), -1, trainer.n_classes).swapaxes(0, 1))
     by_mask = np.repeat(np.arange(len(samples)), [*map(len, samples)])
     return np.concatenate(scores, axis=1), np.concatenate(samples), by_mask
@@ -154,7 +155,7 @@ def warn_if_overfitted(trainer: Trainer, model: Separators, unseen: Array, targe
     if len(target) < ENOUGH_TO_WARN or right > chance + np.sqrt(chance * (1 - chance) / len(target)):
         return
     some = np.arange(0, len(trainer.target), max(1, len(trainer.target) // ENOUGH_TRAINING_SAMPLES))
-    learnt = np.mean(model.values(trainer.rows.part(some), trainer.engine).argmin(axis=1) == trainer.target[some])
+    learnt = np.mean(trainer.values(model, some).argmin(axis=1) == trainer.target[some])
     if learnt >= BY_HEART and right < learnt - WORTH_A_WARNING:
         warnings.warn(
             f"QMSClassifier is right on {learnt:.0%} of its training samples, but on {right:.0%} of those held out, no "
@@ -174,6 +175,12 @@ class Validation(NamedTuple):
     X: Any
     target: Array
     weight: Array
+
+    def values(self, separators: Separators, engine: Any) -> Array:
+        """f of the samples; of one that had gaps, the expectation."""
+        if isinstance(self.X, Filled):
+            return self.X.added(separators.values(self.X.rows, engine), separators)
+        return separators.values(self.X, engine)
 
 
 class Monitor:
@@ -230,7 +237,7 @@ class Monitor:
 
     def _validate(self, state: Trained, validation: Validation) -> bool:
         separators = self._separators(state)
-        correct = separators.values(validation.X, self._trainer.engine).argmin(axis=1) == validation.target
+        correct = validation.values(separators, self._trainer.engine).argmin(axis=1) == validation.target
         score = float(np.average(correct, weights=validation.weight if validation.weight.any() else None))
         if self.best is None or score > max(self.scores):
             self.best = deepcopy(separators)  # training goes on with the coefficients

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils import assert_all_finite
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.engines import column_moments
+from multiform.gaps import MOST_COLUMNS, Filled, Gaussian
 from multiform.runtime import effective_threads, on_gpu
 from multiform.separators import Scaling, as_stored, entries_of
 
@@ -92,12 +94,71 @@ def check_gpu_rows(estimator: Any, X: Any) -> Any:
     return rows if rows.flags.c_contiguous else rows.copy()
 
 
-def check_training_data(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, classes: Array | None = None, reset: bool = True
-) -> tuple[Any, Ints, Array, Array | None]:
-    """Checked X, class indices, classes and weights (`in_own_unit`), without the samples of weight 0."""
+def has_gaps(estimator: Any, X: Any) -> bool:
+    """Whether NaN stands in X, which `check_input` has let through unseen.
+
+    Infinity is refused, and so is NaN where the estimator's `missing` does not say what it means, and in sparse X. It
+    looks at a sum first, as scikit-learn does, and so costs no more than that does.
+    """
+    entries = X.data if scipy.sparse.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if entries.dtype.kind != "f" or np.isfinite(entries.sum()):
+            return False
     name = type(estimator).__name__
-    X, y = check_input(estimator, X, y, reset=reset)
+    allowed = getattr(estimator, "missing", "refuse") == "expectation"
+    with np.errstate(over="ignore", invalid="ignore"):
+        assert_all_finite(entries, allow_nan=allowed, estimator_name=name, input_name="X")
+    found = bool(np.isnan(entries).any())
+    if found and scipy.sparse.issparse(X):
+        raise ValueError(
+            f"Sparse X of {name} must not hold NaN: what is not stored is 0, and missing values are read in dense X "
+            "only. Give X.toarray(), or impute."
+        )
+    return found
+
+
+def without_gaps(
+    estimator: Any, X: Any, weight: Array | None, gaps: bool, always: bool = False
+) -> tuple[Any, Gaussian | None]:
+    """Training rows with their gaps filled, where they have any, and the Gaussian that new ones are filled by.
+
+    It is learnt from complete rows, too, if they are not wide, or `always`: a row to be predicted may have gaps.
+    """
+    if gaps:
+        gaussian = Gaussian.learnt(X, weight)
+        return gaussian.filled(X), gaussian
+    refused = getattr(estimator, "missing", "refuse") != "expectation"
+    if not always and (refused or scipy.sparse.issparse(X) or X.shape[1] > MOST_COLUMNS):
+        return X, None
+    return X, Gaussian.learnt(X, weight, complete=True)
+
+
+def filled(estimator: Any, X: Any, gaussian: Gaussian | None) -> Filled:
+    """Rows to be predicted, which have gaps, by what `without_gaps` has learnt."""
+    if gaussian is None:
+        raise ValueError(
+            f"Input X contains NaN, missing values of which this {type(estimator).__name__} has learnt nothing: its "
+            f"training data had none and more than {MOST_COLUMNS} columns or were sparse, or it was not made by fit "
+            "or by an older version. Train it on data with missing values, or impute."
+        )
+    return gaussian.filled(X)
+
+
+def check_training_data(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    classes: Array | None = None,
+    reset: bool = True,
+    finite: bool = True,
+) -> tuple[Any, Ints, Array, Array | None]:
+    """Checked X, class indices, classes and weights (`in_own_unit`), without the samples of weight 0.
+
+    Without `finite` X is for `has_gaps` to look at.
+    """
+    name = type(estimator).__name__
+    X, y = check_input(estimator, X, y, reset=reset, finite=finite)
     check_classification_targets(y)
     weight = None
     if sample_weight is not None:

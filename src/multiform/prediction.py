@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles
 from multiform.engines import evaluate
-from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array
+from multiform.gaps import Filled, Gaussian
+from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array, filled, has_gaps
 from multiform.runtime import on_gpu
 from multiform.separators import Scaling, Separators
 
@@ -39,23 +40,29 @@ class MemberFunctionMixin:
     offsets_: Array
     temperature_: float
     _scaling: Scaling
+    _gaussian: Gaussian | None = None  # of rows that have gaps
     n_jobs: int | None
     device: str
 
     def member_values(self, X: Any) -> Array:
         """``f_k(x) = ||A_k x - b_k||^2`` of every sample and class: shape (n, m), the smallest decides.
 
-        float64 input is evaluated in float64, float32, uint8 and sparse input in float32. X on a GPU (CuPy's, torch's)
-        is evaluated there in float32, and the answer stays there as a CuPy array.
+        Of a row with missing values (NaN) it is the expectation over them. float64 input is evaluated in float64,
+        float32, uint8 and sparse input in float32. X on a GPU (CuPy's, torch's) is evaluated there in float32, and the
+        answer stays there as a CuPy array.
         """
         check_is_fitted(self, "components_")
         # Of a row that is not finite, nor is f, which is then tried in float64: its type is enough, and cheaper to see.
         late = isinstance(X, np.ndarray) and X.dtype == np.float32
-        X = check_gpu_rows(self, X) if on_gpu(X) else check_input(self, X, finite=not late)
-        f = evaluate(separators_of(self), X, self.device, self.n_jobs)
-        if late and f.dtype != np.float32:
-            check_input(self, X)  # finite numbers pass: they were so large that f overflowed
-        return f
+        X = check_gpu_rows(self, X) if on_gpu(X) else check_input(self, X, finite=False)
+        separators = separators_of(self)
+        if late:
+            f = evaluate(separators, X, self.device, self.n_jobs)
+            if f.dtype == np.float32 or not has_gaps(self, X):  # finite numbers can be so large that f overflows
+                return f
+        elif on_gpu(X) or not has_gaps(self, X):
+            return evaluate(separators, X, self.device, self.n_jobs)
+        return expected_values(separators, filled(self, X, self._gaussian), self.device, self.n_jobs)
 
     def predict(self, X: Any) -> Array:
         """The class with the smallest member function."""
@@ -95,6 +102,13 @@ def _named(classes: Array, index: Any) -> Array:
     if classes.dtype.kind in "biuf":
         return cupy_array(classes)[index]  # type: ignore[no-any-return]
     return np.asarray(classes[index.get()])
+
+
+def expected_values(
+    separators: Separators, X: Filled, device: Any, n_jobs: int | None, *, single: bool = False
+) -> Array:
+    """The expectation of f for rows that had gaps."""
+    return X.added(evaluate(separators, X.rows, device, n_jobs, single=single), separators)
 
 
 def log_scores(f: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 
 from multiform._typing import Array, Floats, Ints
 from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState, engine_for, solve
+from multiform.gaps import Filled
 from multiform.inputs import choose_scaling
 from multiform.separators import Scaling, Separators, as_stored, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
@@ -50,7 +51,7 @@ class Trainer:
 
     Parameters
     ----------
-    X : array or CSR matrix, checked
+    X : array or CSR matrix, checked; or rows that had gaps, filled
     target : array of int32, shape (n,)
     n_classes : int
     weight : array of shape (n,) or None
@@ -78,6 +79,8 @@ class Trainer:
         device: str = "cpu",
         keep_zeros: bool = False,
     ) -> None:
+        self._filled = X if isinstance(X, Filled) else None
+        X = X.rows if isinstance(X, Filled) else X
         stored = as_stored(X)
         if isinstance(scaling, str):
             scaling = choose_scaling(X, scaling, weight, n_jobs, keep_zeros, stored)
@@ -150,6 +153,11 @@ class Trainer:
             )
         return Trained(self, members, state)
 
+    def values(self, separators: Separators, samples: Any) -> Array:
+        """f of some of the samples; of one that had gaps, the expectation."""
+        f = separators.values(self.rows.part(samples), self.engine)
+        return f if self._filled is None else self._filled[samples].added(f, separators)
+
     @property
     def engine(self) -> Engine:
         """What trained the last members, or will; `Separators.values` asks for one."""
@@ -203,8 +211,8 @@ class Trained:
         if len(members) == 1:
             return self.coefficients[members[0]]
         n = len(self._trainer.target)
-        some = self._trainer.rows.part(np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL)))
-        values = [self.separators(member).values(some, self._trainer.engine) for member in members]
+        some = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
+        values = [self._trainer.values(self.separators(member), some) for member in members]
         levels = np.array([np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64) for f in values])
         factors = np.exp((levels.mean() - levels) / 2) / np.sqrt(len(members))
         rows = [self.coefficients[member] * np.float32(factor) for member, factor in zip(members, factors, strict=True)]

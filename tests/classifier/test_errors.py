@@ -50,6 +50,7 @@ BAD_PARAMETERS = [
     ({"max_iter": 0}, "'max_iter' parameter of QMSClassifier"),
     ({"batch_size": 0}, "'batch_size' parameter of QMSClassifier"),
     ({"learning_rate": 0.0}, "'learning_rate' parameter of QMSClassifier"),
+    ({"missing": "median"}, "'missing' parameter of QMSClassifier"),
     ({"scaling": "robust"}, "'scaling' parameter of QMSClassifier"),
     ({"validation_fraction": 1.0}, "'validation_fraction' parameter of QMSClassifier"),
     ({"n_iter_no_change": 0}, "'n_iter_no_change' parameter of QMSClassifier"),
@@ -76,7 +77,7 @@ def assert_same_state(before, after):
 @pytest.mark.parametrize(("arguments", "keywords", "message"), BAD_DATA)
 @pytest.mark.parametrize("fitted", [False, True])
 def test_bad_data(arguments, keywords, message, fitted):
-    model = QMSClassifier(max_iter=2, random_state=0)
+    model = QMSClassifier(max_iter=2, missing="refuse", random_state=0)
     if fitted:
         model.fit(np.hstack([X, X]), Y)
     before = fitted_state(model)
@@ -113,7 +114,7 @@ def test_class_weight_of_an_unknown_class():
 def test_predicting(method):
     with pytest.raises(NotFittedError, match="This QMSClassifier instance is not fitted yet"):
         getattr(QMSClassifier(), method)(X)
-    model = QMSClassifier(max_iter=2, random_state=0).fit(X, Y)
+    model = QMSClassifier(max_iter=2, missing="refuse", random_state=0).fit(X, Y)
     with pytest.raises(ValueError, match="X has 1 features, but QMSClassifier is expecting 2 features"):
         getattr(model, method)(X[:, :1])
     with pytest.raises(ValueError, match="Input X contains NaN"):
@@ -129,7 +130,8 @@ def test_predicting(method):
 def test_what_is_not_finite_is_seen_in_any_column(column, value):
     """float32 is looked at after the fact; a column that does not vary has no weight, and still tells."""
     constant = np.ones((6, 1))
-    model = QMSClassifier(max_iter=2, random_state=0).fit(np.hstack([X[:, :1], constant]).astype(np.float32), Y)
+    rows = np.hstack([X[:, :1], constant]).astype(np.float32)
+    model = QMSClassifier(max_iter=2, missing="refuse", random_state=0).fit(rows, Y)
     new = np.ones((100, 2), np.float32)
     new[77, column] = value
     with pytest.raises(ValueError, match=r"Input X contains (NaN|infinity)"):

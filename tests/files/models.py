@@ -37,6 +37,11 @@ def data():
     return X, np.array(["setosa", "versicolor", "virginica"])[y]
 
 
+def with_gaps(X):
+    """Every fifth value is missing."""
+    return np.where(np.arange(X.size).reshape(X.shape) % 5 == 0, np.nan, X)
+
+
 @cache
 def table():
     """A table with a column of every role."""
@@ -60,6 +65,15 @@ def table():
     )
 
 
+@cache
+def plants():
+    """A frame with gaps, a category of few values and one of many."""
+    import polars as pl
+
+    beds = pl.Series("bed", [f"bed {row * row % 17}" for row in range(len(data()[0]))])
+    return table().select(pl.col("petal").cast(pl.Float64), "sepal", "site").with_columns(beds)
+
+
 def _model(name):
     from multiform.tables import TableClassifier
 
@@ -79,6 +93,10 @@ def _model(name):
         # Petal width cut at 1: many equal values, and so equal quantiles.
         cut = np.column_stack([X, np.maximum(X[:, 3], 1)])
         return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=StratifiedKFold(3), random_state=0).fit(cut, y)
+    if name == "qms, gaps":
+        return qms.fit(with_gaps(X), y)
+    if name == "cv, gaps":
+        return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0).fit(with_gaps(X), y)
     if name == "cv, partners":
         # So poor a model of ours that all of them get a share.
         forests = [ExtraTreesClassifier(4, max_depth=2), RandomForestClassifier(2, max_depth=2)]
@@ -107,6 +125,12 @@ def _model(name):
         return DiagnosisPlanner(costs, discounts=discounts, cv=3, policy="adaptive", random_state=0).fit(
             X[:, [0, 2, 3]], y
         )
+    if name == "cv, frame":
+        return QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0).fit(plants(), y)
+    if name == "table, cv":
+        columns = [*plants().columns, "day", "kind"]
+        ensemble = QMSClassifierCV((0.1, 0.3), max_iter=10, cv=3, random_state=0)
+        return TableClassifier(ensemble).fit(plants().with_columns(table()["day"], table()["kind"])[columns], "kind")
     if name == "table":
         return TableClassifier(LoyaltyClassifier(qms, cv=3, random_state=0)).fit(table(), "kind")
     raise KeyError(name)
@@ -121,6 +145,8 @@ NAMES = (
     "qms, partial_fit",
     "qms, whole labels",
     "cv",
+    "qms, gaps",
+    "cv, gaps",
     "cv, partners",
     "loyalty",
     "loyalty, ladder",
@@ -130,6 +156,8 @@ NAMES = (
     "patches",
     "plan",
     "table",
+    "cv, frame",
+    "table, cv",
 )
 
 
@@ -137,7 +165,13 @@ def samples(name):
     """What the model can be asked about, with values that training did not have."""
     if name == "table":
         return table().drop("kind").with_columns(site=table()["site"].fill_null("never seen"))
+    if name == "cv, frame":
+        return plants().with_columns(site=plants()["site"].fill_null("never seen"))
+    if name == "table, cv":
+        return plants().with_columns(table()["day"])
     X = data()[0]
+    if name.endswith("gaps"):
+        return with_gaps(X) + 0.25
     if name == "plan":
         return X[:, [0, 2, 3]] + 0.25
     return (np.column_stack([X, np.maximum(X[:, 3], 1)]) if name == "cv" else X) + 0.25
@@ -154,5 +188,7 @@ def answers(fitted, X):
 def same(first, second):
     """Whether two sets of answers are the same, bit by bit."""
     return first.keys() == second.keys() and all(
-        first[key].dtype == second[key].dtype and np.array_equal(first[key], second[key]) for key in first
+        first[key].dtype == second[key].dtype
+        and np.array_equal(first[key], second[key], equal_nan=first[key].dtype.kind == "f")
+        for key in first
     )

@@ -19,6 +19,9 @@ OPTIONAL = {
     "unpriced_columns_",
     "parts_",
     "set_threshold_",
+    "gaps",
+    "frame_columns_",
+    "categories_",
     "partners_",
     "partner_factors_",
 }

@@ -6,6 +6,7 @@ stands here once. Where they differ, `_encodings.py` has the numbers beside thos
 say what becomes of missing cells.
 """
 
+from multiform.columns._categories import Categories, Coded, warn_of_unknown
 from multiform.columns._cells import (
     TableError,
     as_frame,
@@ -18,24 +19,42 @@ from multiform.columns._cells import (
     with_numbers,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
-from multiform.columns._encodings import FARTHEST, Encoding, Encodings
-from multiform.columns._kinds import Category, Code, Column, Date, Dropped, Number, Text, column_from
+from multiform.columns._encodings import ENRICHED, FARTHEST, Encoding, Encodings
+from multiform.columns._frames import MOST_LABELS, frame_numbers, holds_words, learn_frame, places_of
+from multiform.columns._kinds import (
+    Category,
+    Code,
+    Column,
+    Date,
+    Dropped,
+    Label,
+    Measure,
+    Number,
+    Text,
+    column_from,
+)
 from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
     "COUNTS",
+    "ENRICHED",
     "FARTHEST",
     "MOST_CATEGORIES",
     "MOST_CODED",
+    "MOST_LABELS",
     "MOST_WORDS",
     "ROLES",
+    "Categories",
     "Category",
     "Code",
+    "Coded",
     "Column",
     "Date",
     "Dropped",
     "Encoding",
     "Encodings",
+    "Label",
+    "Measure",
     "Number",
     "Seen",
     "Shift",
@@ -50,8 +69,13 @@ __all__ = [
     "columns_of",
     "counts_rows",
     "decide",
+    "frame_numbers",
+    "holds_words",
+    "learn_frame",
     "numbers_or_text",
+    "places_of",
     "polars",
     "typed",
+    "warn_of_unknown",
     "with_numbers",
 ]

@@ -31,8 +31,11 @@ from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code,
 from multiform.state import require, require_array, require_names, spend
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
-N_KNOTS, MANY_KNOTS = 5, 12  # of the hinges, and with many rows
-MANY_ROWS = 1_000  # from which on more knots pay (docs/defaults.md)
+MOST_WITH_GAPS = 200  # columns of a matrix of which values are missing, so that all correlations can be learnt
+WITH_GAPS = " + gaps"  # in the name of an encoding of which columns tell where a value is missing
+N_KNOTS = 5  # of the hinges
+ENRICHED = {"enriched": N_KNOTS, "finer": 12}  # encodings with hinges, and the knots of these
+FINER_FROM, MOST_FINER = 1_000, 50  # rows from which on more knots pay, and columns up to which they are affordable
 
 # As `MOST_VALUES` and `LEAST_CELLS` of tables: a plan is made from few patients and pays for every column.
 MOST_VALUES_IN_PLANS = 6
@@ -51,8 +54,8 @@ class Encodings:
 
     Parameters
     ----------
-    names : sequence of "plain", "enriched" or transformer, or "auto"
-        "plain" and "enriched" share the plain columns.
+    names : sequence of "plain", "enriched", "finer" or transformer, or "auto"
+        These three share the plain columns.
 
     Attributes
     ----------
@@ -61,6 +64,8 @@ class Encodings:
         The columns of the matrix that each encoding reads.
     transformers : list of transformer
         What makes the columns of each encoding but "plain".
+    told : ndarray of int
+        The columns of X that had gaps in training; a column beyond all others tells where each has one.
     width : int
         Columns of the matrix.
     """
@@ -68,24 +73,37 @@ class Encodings:
     def __init__(self, names: Sequence[Any] | str) -> None:
         self._asked = names
 
-    def fit(self, X: Any) -> Encodings:
+    def fit(self, X: Any, gaps: bool = False, finer: bool = True) -> Encodings:
+        """To a matrix, which has `gaps` where NaN stands in it: every encoding is there without and with columns that
+        tell them. Without `finer`, "auto" does not mean that.
+        """
         sparse = scipy.sparse.issparse(X)
         asked: list[Any] = [self._asked] if isinstance(self._asked, str) else list(self._asked)
+        gap = np.isnan(X) if gaps else None
+        X = X if gap is None else _spread_values(X, gap)
         if isinstance(self._asked, str) and self._asked == "auto":
-            asked = ["plain"] if sparse or X.shape[1] > MOST_ENRICHED else ["plain", "enriched"]
+            wide = sparse or X.shape[1] > MOST_ENRICHED or (gap is not None and _enriched_width(X) > MOST_WITH_GAPS)
+            asked = ["plain"] if wide else ["plain", "enriched"]
+            if finer and not (wide or gaps) and X.shape[0] >= FINER_FROM and X.shape[1] <= MOST_FINER:
+                asked.append("finer")
         names, transformers = [], []
         for encoding in asked:
             name = encoding if isinstance(encoding, str) else type(encoding).__name__
-            if name == "enriched" and isinstance(encoding, str):
+            if name in ENRICHED and isinstance(encoding, str):
                 if sparse:
                     raise ValueError(
-                        'encodings of QMSClassifierCV: "enriched" needs dense X; use "plain", or X.toarray().'
+                        f'encodings of QMSClassifierCV: "{name}" needs dense X; use "plain", or X.toarray().'
                     )
                 n_values = np.array([len(np.unique(column)) for column in X.T])
                 few = np.flatnonzero((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
-                n_knots = N_KNOTS if len(X) < MANY_ROWS else MANY_KNOTS
-                transformers.append(_enrichment(few, np.flatnonzero(n_values > MOST_VALUES), n_knots=n_knots).fit(X))
+                many = np.flatnonzero(n_values > MOST_VALUES)
+                transformers.append(_enrichment(few, many, n_knots=ENRICHED[name]).fit(X))
             elif hasattr(encoding, "fit") and hasattr(encoding, "transform"):
+                if gap is not None:
+                    raise ValueError(
+                        f"encodings of QMSClassifierCV: {name} cannot be used with missing values in X, as it is not "
+                        'known which of its columns they concern; use "plain" and "enriched", or impute.'
+                    )
                 transformers.append(clone(encoding).fit(X))
             elif name != "plain":
                 raise ValueError(
@@ -95,67 +113,120 @@ class Encodings:
             names.append(name)
         if not names:
             raise ValueError("encodings of QMSClassifierCV is empty; give at least one, as ('plain',).")
-        self._lay_out(names, transformers, X[:1])
+        self._lay_out(names, transformers, X[:1], () if gap is None else _distinct_gaps(gap))
         return self
 
-    def _lay_out(self, names: list[str], transformers: list[Any], row: Any) -> None:
-        """Which columns are whose: the plain ones come first, then those of each transformer."""
-        self.names, self.transformers, self.n_features = names, transformers, int(row.shape[1])
+    def _lay_out(self, names: list[str], transformers: list[Any], row: Any, told: Any = ()) -> None:
+        """Which columns are whose: the plain ones come first, then those of each transformer, then those of `told`."""
+        self.names, self.transformers, self.n_features = list(names), transformers, int(row.shape[1])
+        self.told = np.asarray(told, dtype=np.int64)
         self.columns: list[Ints] = []
         width = self.n_features
         following = iter(transformers)
         for name in names:
             n_new = 0 if name == "plain" else next(following).transform(row).shape[1]
-            own = np.arange(self.n_features if name in ("plain", "enriched") else 0)
+            own = np.arange(self.n_features if name in ("plain", *ENRICHED) else 0)
             self.columns.append(np.concatenate([own, np.arange(width, width + n_new)]).astype(np.int32))
             width += n_new
-        self.width = width
+        self.width = width + len(self.told)
+        if len(self.told):
+            telling = np.arange(width, self.width, dtype=np.int32)
+            self.columns += [np.concatenate([own, telling]) for own in self.columns]
+            self.names += [name + WITH_GAPS for name in names]
 
-    def transform(self, X: Any) -> Any:
-        """The plain columns, then what each transformer makes of them."""
-        if not self.transformers:
+    def transform(self, X: Any, gaps: bool = False) -> Any:
+        """The plain columns, what each transformer makes of them, then 1 where a column of `told` has a gap.
+
+        A gap, which is NaN in X, is one in every column that is made of it.
+        """
+        if not (self.transformers or len(self.told)):
             return X
+        gap = np.isnan(X) if gaps else None
+        read = X if gap is None else np.where(gap, 0, X)
         with np.errstate(over="ignore", invalid="ignore"):  # of a row far off, which `Separators.values` knows
-            parts = [X, *(transformer.transform(X) for transformer in self.transformers)]
-        if any(scipy.sparse.issparse(part) for part in parts):
-            return scipy.sparse.hstack(parts, format="csr")
-        return np.hstack(parts)
+            made = [transformer.transform(read) for transformer in self.transformers]
+        if any(scipy.sparse.issparse(part) for part in (X, *made)):
+            return scipy.sparse.hstack([X, *made], format="csr")
+        if gap is not None:
+            for transformer, part in zip(self.transformers, made, strict=True):
+                part[gap[:, _sources(transformer)]] = np.nan
+        if len(self.told):
+            made.append(np.zeros((len(X), len(self.told))) if gap is None else gap[:, self.told].astype(np.float64))
+        return np.hstack([X, *made])
 
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        """What the transformers of "enriched" have found, and not their attributes, which belong to scikit-learn."""
-        others = [name for name in self.names if name not in ("plain", "enriched")]
+        """What the transformers of our own have found, and not their attributes, which belong to scikit-learn."""
+        names = self.names[: len(self.names) // 2] if len(self.told) else self.names
+        others = [name for name in names if name not in ("plain", *ENRICHED)]
         if others:
             raise TypeError(
                 f"encodings of QMSClassifierCV has a transformer of its own, {others[0]}, which a model file cannot "
                 'hold; it holds "plain" and "enriched". For anything else there is joblib or skops.'
             )
         enriched = [_found(transformer) for transformer in self.transformers]
-        return {"names": self.names, "n_features": self.n_features, "enriched": enriched}
+        state = {"names": names, "n_features": self.n_features, "enriched": enriched}
+        return state | {"told": self.told} if len(self.told) else state
 
     def _set_state(self, state: dict[str, Any]) -> None:
-        require_names(state, "Encodings", ["names", "n_features", "enriched"])
+        require_names(state, "Encodings", ["names", "n_features", "enriched"], ["told"])
         names, p, enriched = state["names"], state["n_features"], state["enriched"]
-        known = isinstance(names, list) and len(names) > 0 and set(names) <= {"plain", "enriched"}
+        known = isinstance(names, list) and len(names) > 0 and set(names) <= {"plain", *ENRICHED}
         require(known, "an encoding is unknown")
         require(type(p) is int and 0 < p < 2**31, "the number of features is wrong")  # columns are 32-bit numbers
         spend(100 * p * len(names), "the columns of the encodings")
-        fits = isinstance(enriched, list) and len(enriched) == names.count("enriched")
+        fits = isinstance(enriched, list) and len(enriched) == sum(name in ENRICHED for name in names)
         require(fits, "the encodings lack what one of them has found")
-        self._lay_out(names, [_restored(p, found) for found in enriched], np.broadcast_to(0.0, (1, p)))
+        told = require_array(state.get("told", np.empty(0, dtype=np.int64)), (None,), "i", "columns that had gaps")
+        ascending = len(told) <= p and (np.diff(told) > 0).all() and (not len(told) or 0 <= told[0] <= told[-1] < p)
+        require(ascending, "there are not such columns that had gaps")
+        self._lay_out(names, [_restored(p, found) for found in enriched], np.broadcast_to(0.0, (1, p)), told)
 
 
 def _enrichment(
     values: Array, hinges: Array, categories: Any = "auto", knots: str = "quantile", n_knots: int = N_KNOTS
 ) -> ColumnTransformer:
-    """What "enriched" puts beside the columns: one-hot values, or hinges at quantiles where values are many.
+    """What "enriched" and "finer" put beside the columns: one-hot values, or hinges at quantiles of many values.
 
     A quadratic in these can bend along an axis, which is what trees are good at.
     """
     one_hot = OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
     splines = SplineTransformer(degree=1, n_knots=n_knots, knots=knots, extrapolation="linear", include_bias=False)
     return ColumnTransformer([("values", one_hot, values), ("hinges", splines, hinges)], sparse_threshold=0)
+
+
+def _enriched_width(X: Array) -> int:
+    """How many columns "enriched" would have, and as many more as X has to tell gaps."""
+    n_values = [len(np.unique(column)) for column in X.T]
+    new = (n if FEWEST_VALUES <= n <= MOST_VALUES else N_KNOTS - 1 if n > MOST_VALUES else 0 for n in n_values)
+    return int(2 * X.shape[1] + sum(new))
+
+
+def _distinct_gaps(gap: Array) -> Array:
+    """Columns that have gaps, one of those that have them in the same rows, as the columns of a category do."""
+    columns = np.flatnonzero(gap.any(axis=0))
+    return np.sort(columns[np.unique(gap[:, columns], axis=1, return_index=True)[1]])
+
+
+def _spread_values(X: Array, gap: Array) -> Array:
+    """X with values of the same column, evenly spread, in the gaps: no knot and no number of values changes much."""
+    X = np.array(X)
+    for j in np.flatnonzero(gap.any(axis=0)):
+        present = np.sort(X[~gap[:, j], j])
+        n = int(gap[:, j].sum())
+        X[gap[:, j], j] = present[((np.arange(n) + 0.5) / n * len(present)).astype(np.intp)] if len(present) else 0
+    return X
+
+
+def _sources(transformer: ColumnTransformer) -> Array:
+    """Of an enrichment: the column that each of its columns is made of."""
+    found = _found(transformer)
+    n_hinges = (
+        0 if found["knots"] is None else len(found["knots"]) - 3
+    )  # two knots only pad, and one spline is left out
+    values = np.repeat(found["value_columns"], [len(known) for known in found["categories"]])
+    return np.concatenate([values, np.repeat(found["hinge_columns"], n_hinges)]).astype(np.intp)
 
 
 def _found(transformer: ColumnTransformer) -> dict[str, Any]:

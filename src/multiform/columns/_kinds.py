@@ -274,6 +274,47 @@ class Category(Column):
         return as_text(series).to_list(), np.zeros(len(series), dtype=bool)
 
 
+class Measure(Number):
+    """A number in one column, NaN where it is missing: for classifiers that read gaps."""
+
+    def feature_names(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @classmethod
+    def of(cls, number: Number) -> Measure:
+        """The same number as a measure."""
+        return cls(number.name, number.why, number.median, number.has_missing, number.decimal_comma)
+
+    def columns(self, cells: Doubles) -> Doubles:
+        """The numbers themselves: shape (n, 1)."""
+        return np.array(cells, dtype=np.float64)[:, None]
+
+
+class Label(Category):
+    """A category in one column, the place of its value; NaN where it is missing or was not in the training data."""
+
+    def feature_names(self) -> list[str]:
+        return [self.name]
+
+    @property
+    def width(self) -> int:
+        return 1
+
+    @classmethod
+    def of(cls, category: Category) -> Label:
+        """The same category as a label."""
+        return cls(category.name, category.why, category.values, category.has_other, category.has_missing)
+
+    def columns(self, cells: Texts) -> Doubles:
+        """The places of the texts among the values: shape (n, 1)."""
+        place = np.fromiter(map(self._place.get, cells, repeat(-1)), dtype=np.float64, count=len(cells))
+        return np.where(place < 0, np.nan, place)[:, None]
+
+
 @dataclass(frozen=True)
 class Date(Column):
     """The day as a number, and month, weekday and (where there is a time) hour as points on a circle."""
@@ -391,12 +432,12 @@ FIELD_TYPES: dict[str, Any] = {
 
 def column_from(state: Any) -> Column:
     """The column of a `Column.state`; ValueError where it is none."""
-    kinds = {kind.__name__: kind for kind in (Dropped, Number, Code, Category, Date, Text)}
+    kinds = {kind.__name__: kind for kind in (Dropped, Number, Code, Measure, Category, Label, Date, Text)}
     kind: Any = kinds.get(str(state.get("kind"))) if isinstance(state, dict) else None
     require(kind is not None, "a column is none")
     parts = {name: value for name, value in state.items() if name != "kind"}
     require_names(parts, f"a {kind.__name__}", [field.name for field in fields(kind)])
-    cell_type = str if kind in (Category, Text) else float
+    cell_type = str if kind in (Category, Label, Text) else float
     for name, value in parts.items():
         require(isinstance(value, FIELD_TYPES[name]), f"{name} of a column has the wrong type")
         require(not isinstance(value, float) or np.isfinite(value), f"{name} of a column is not a number")
@@ -407,7 +448,7 @@ def column_from(state: Any) -> Column:
         weights = require_array(parts["weights"], (len(parts["words"]),), "f", "the weights of words")
         require(len(weights) > 0 and ((weights > 0) & (weights < LARGEST_WEIGHT)).all(), "a weight of a word is wrong")
         require(all(parts["words"]), "a word is empty")
-    if kind is Category:
+    if issubclass(kind, Category):
         require(parts["fill"] in (None, *parts["values"]), "a missing value is read as one that is none")
     if kind is Date:
         require(parts["format"] in (None, *DATE_FORMATS), "there is no such format of dates")

@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.columns import Encodings
+from multiform.columns import ENRICHED, Categories, Coded, Encodings
 from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
 from multiform.partners import DOUBT, Forest, Partner
@@ -204,9 +204,16 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
 
     The ensemble reads scaled columns in single precision, so they are rounded here as there.
     """
+    if model.frame_columns_ is not None:
+        raise ValueError(
+            "to_onnx cannot export a QMSClassifierCV that reads words in a frame; encode them in a pipeline before it, "
+            "e.g. with scikit-learn's OneHotEncoder in a ColumnTransformer, or use multiform.save."
+        )
     separators, factors = model.separators_, model.factors_
     center, scale = separators.scaling.center, separators.scaling.scale
-    centred = graph.node("Sub", _encoded(graph, model.encodings_, X), graph.constant(center[None, :]))
+    centred = graph.node(
+        "Sub", _encoded(graph, model.encodings_, model.categories_, X), graph.constant(center[None, :])
+    )
     scaled = graph.node("Div", centred, graph.constant(scale[None, :]))
     columns = graph.cast(graph.cast(graph.limited(scaled, FARTHEST_SINGLE), np.float32), np.float64)
     read = columns if separators.columns is None else graph.columns(columns, separators.columns)
@@ -218,7 +225,7 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
     by_model = graph.node("Reshape", scores, graph.constant([-1, len(factors), len(model.classes_)]))
     total = graph.total(graph.node("Mul", by_model, graph.constant(factors[None, :, None])), axis=1)
     if model.partners_:
-        rows = graph.clipped(graph.columns(scaled, np.arange(model.n_features_in_)), FARTHEST_SINGLE)
+        rows = graph.clipped(graph.columns(scaled, np.arange(model.encodings_.n_features)), FARTHEST_SINGLE)
         rows = graph.cast(rows, np.float32)
         for partner, factor in zip(model.partners_, model.partner_factors_, strict=True):
             said = graph.node("Mul", _log_chances(graph, partner, rows), graph.constant(factor))
@@ -334,15 +341,25 @@ def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
 # ----------------------------------------------------------------------------------------------------- encodings
 
 
-def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
+def _encoded(graph: Graph, encodings: Encodings, categories: Categories | None, X: Any) -> str:
     """The plain columns and what each transformer makes of them, as doubles: shape (n, width)."""
+    if len(encodings.told):
+        raise ValueError(
+            "to_onnx cannot export a QMSClassifierCV that was trained on missing values, whose expectation needs the "
+            "inverse of a matrix for each row; impute them in a pipeline before it, or use multiform.save."
+        )
     plain = graph.cast(X.full_name, np.float64)
     # A float cannot hold 0.1 as a double can, so what is compared with a float is a float.
     precision = np.float64 if is_double(X) else np.float32
+    if categories is not None:
+        plain = graph.beside(
+            *([graph.columns(plain, categories.others)] if len(categories.others) else []),
+            *(_of_codes(graph, plain, one, precision) for one in categories.coded if one.width),
+        )
     parts = [plain]
     names = [name for name in encodings.names if name != "plain"]
     for name, transformer in zip(names, encodings.transformers, strict=True):
-        if name == "enriched":
+        if name in ENRICHED:
             for _, part, columns in transformer.transformers_:
                 if isinstance(part, OneHotEncoder) and len(columns):
                     parts.append(_one_hot(graph, plain, columns, part, precision))
@@ -351,6 +368,15 @@ def _encoded(graph: Graph, encodings: Encodings, X: Any) -> str:
         else:
             parts.append(graph.cast(graph.converted(transformer, X)[0].full_name, np.float64))
     return graph.beside(*parts)
+
+
+def _of_codes(graph: Graph, X: str, coded: Coded, precision: Any) -> str:
+    """The columns of a category; a code never seen is NaN in all of them, which makes NaN chances."""
+    values = coded.values.astype(precision).astype(np.float64)
+    code = graph.columns(X, np.array([coded.place]))
+    same = graph.cast(graph.node("Equal", code, graph.constant(values[None, :])), np.float64)
+    made = graph.node("MatMul", same, graph.constant(coded.block(coded.values)))
+    return graph.node("Div", made, graph.total(same, axis=1, keepdims=True))
 
 
 def _one_hot(graph: Graph, X: str, columns: Array, encoder: OneHotEncoder, precision: Any) -> str:

@@ -356,6 +356,8 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         inner = get_tags(QMSClassifier() if self.estimator is None else self.estimator)
         tags.input_tags = inner.input_tags
+        if self.estimator is None or isinstance(self.estimator, QMSClassifier):
+            tags.input_tags.allow_nan = False  # its models share one matrix without gaps
         if inner.classifier_tags is not None:
             tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags

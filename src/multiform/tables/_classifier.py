@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context, clone
+from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -17,9 +18,14 @@ from multiform.columns import (
     COUNTS,
     MOST_CATEGORIES,
     MOST_CODED,
+    MOST_LABELS,
     MOST_WORDS,
+    Category,
     Column,
     Dropped,
+    Label,
+    Measure,
+    Number,
     Seen,
     TableError,
     as_frame,
@@ -72,7 +78,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     estimator : classifier, default=None
-        What learns from the numbers that the columns become. None means :class:`~multiform.LoyaltyClassifier`.
+        What learns from the numbers that the columns become. None means :class:`~multiform.LoyaltyClassifier`. One
+        that reads categories and gaps itself, as :class:`~multiform.QMSClassifierCV` does, gets them as they are: a
+        column for each number and for each category.
     drop, numbers, categories, dates, texts, identifiers : sequence of str, default=()
         Columns of which you know better what they are. Identifiers are left out.
     most_categories, most_words : int, default=50, 200
@@ -190,7 +198,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         asked = self._roles(features.columns, group_column)
         # Read once, and not anew by all that follows; what a column was asked to be may depend on how it is written.
         features = with_numbers(features, [name for name in features.columns if name not in asked])
-        columns = self._decide(features, present, asked)
+        estimator = self._inner()
+        reads_codes = _reads_codes(estimator)
+        wide = self._decide(features, present, asked, MOST_LABELS if reads_codes else self.most_categories)
+        columns = list(map(_in_one_column, wide)) if reads_codes else wide
         features = features.filter(pl.Series(present))
         if not any(column.width for column in columns):
             left_out = "; ".join(f"{column.name!r} is taken as {column.role} ({column.why})" for column in columns[:5])
@@ -200,7 +211,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         n_groups = None if codes is None else len(np.unique(codes))
         matrix, seen = learn(columns, features, n_groups)
-        estimator = self._inner()
+        if reads_codes:
+            # every other kind of column may become several
+            starts = np.cumsum([0, *(column.width for column in columns)])
+            labels_at = [int(at) for at, column in zip(starts, columns, strict=False) if isinstance(column, Label)]
+            estimator.set_params(categorical_features=labels_at)
         if codes is None:
             estimator.fit(matrix, labels)
         elif has_fit_parameter(estimator, "groups"):
@@ -218,7 +233,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "class_counts": {str(label): count for label, count in counts.items()},
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
             "classes_alike": same,
-            "deciding_columns": deciding(_blocks(columns, matrix), one_spelling, codes),
+            "deciding_columns": deciding(
+                _blocks(wide, learn(wide, features)[0] if reads_codes else matrix), one_spelling, codes
+            ),
             "repeated_identifiers": [one.name for one in identifiers if one.n_unique() < len(one)],
             "group_column": group_column,
             "groups": n_groups,
@@ -266,9 +283,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 asked[name] = role
         return asked
 
-    def _decide(self, features: Any, present: Bools, asked: dict[str, str]) -> list[Column]:
+    def _decide(self, features: Any, present: Bools, asked: dict[str, str], most_categories: int) -> list[Column]:
         """What each column is, by the rows that have a label; but one that counts the rows counts the others, too."""
-        limits = {"most_categories": self.most_categories, "most_words": self.most_words}
+        limits = {"most_categories": most_categories, "most_words": self.most_words}
         codes = features.width <= MOST_CODED
         labelled = polars().Series(present)
         columns: list[Column] = []
@@ -458,6 +475,19 @@ def answers_of(estimator: Any, matrix: Array, *, chances: bool = False, unknown:
         each = asked("predict_proba")
         columns |= {f"chance of {label}": each[:, k] for k, label in enumerate(estimator.classes_)}
     return polars().DataFrame(columns)
+
+
+def _reads_codes(estimator: Any) -> bool:
+    """Whether a classifier is told which columns hold categories, and reads gaps."""
+    inputs = get_tags(estimator).input_tags
+    return bool(inputs.categorical and inputs.allow_nan and hasattr(estimator, "categorical_features"))
+
+
+def _in_one_column(column: Column) -> Column:
+    """A number or a category in a column of its own, for a classifier that reads codes and gaps; others as they are."""
+    if isinstance(column, Number):
+        return Measure.of(column)
+    return Label.of(column) if isinstance(column, Category) else column
 
 
 def _blocks(columns: list[Column], matrix: Doubles) -> dict[str, Doubles]:

@@ -98,7 +98,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         by scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries the first two,
         from 1,000 rows on without partners the third, too, if X has at most 50 columns; only
         "plain" for sparse data and for more than 500 columns, 40 where values are missing. Where some are, every
-        encoding is tried without and with columns that tell where ("plain + gaps").
+        encoding is tried without and with columns that tell where ("plain + gaps"). Where half of the columns of three
+        values or more have 12 at most, it tries "one-hot", too: "enriched" without the numbers that are one-hot.
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
     partners : None, "trees" or list of classifiers, default=None

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -257,6 +258,7 @@ def main(argv: list[str]) -> int:
         choices=["peers", "all"],
         help="take results that --output has already: those of peers, or of us as well",
     )
+    parser.add_argument("--workers", type=int, default=1, help="processes that fit at the same time, for figures only")
     options = parser.parse_args(argv)
 
     models = models_named((*settings.UCI, *peers.UCI), options.only)
@@ -267,20 +269,20 @@ def main(argv: list[str]) -> int:
         model.name: ResultFile(options.output / "uci" / f"{model.name}.csv", resume=bool(options.resume))
         for model in models
     }
-    results = []
+    results, todo = [], []
     for path in paths:
         for model in models:
             # Our own code changes between runs without a new version: its results are kept only where that is asked.
-            file, again = files[model.name], model.ours and options.resume != "all"
-            kept = None if again else file.results.get(_key(path, model, options.seed))
-            result = kept or evaluate(path, model, options.n_jobs, options.seed)
-            if kept is None:
-                file.append(result)
-                print(
-                    f"{path.stem}: {model.name} {100 * result.accuracy:.2f} % in {result.fit_seconds:.2f} s",
-                    flush=True,
-                )
-            results.append(result)
+            again = model.ours and options.resume != "all"
+            kept = None if again else files[model.name].results.get(_key(path, model, options.seed))
+            results += [] if kept is None else [kept]
+            todo += [(path, model)] if kept is None else []
+    run = joblib.Parallel(n_jobs=options.workers, return_as="generator_unordered")
+    for result in run(joblib.delayed(evaluate)(*task, options.n_jobs, options.seed) for task in todo):
+        files[result.model].append(result)
+        print(f"{result.set}: {result.model} {100 * result.accuracy:.2f} % in {result.fit_seconds:.2f} s", flush=True)
+        results.append(result)
+    results.sort(key=lambda result: result.set)
     tables = [sets_table(results, models), *group_tables(results, models, paths), summary_table(results, models)]
     publish(tables, "uci", options.output, run_description("uci", argv, options.seed))
     return 0

@@ -338,17 +338,16 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                     scores = log_scores(validation.values(separators, trainer.engine))
                     temperature = mean_temperature(scores, validation.target)
             else:
-                unseen = [
-                    unseen_scores(trainer, [part(trained, which, level) for which in range(len(masks))], masks)
-                    for level in range(len(levels))
+                calibrating = [
+                    [part(trained, which, level) for level in range(len(levels))] for which in range(len(masks))
                 ]
-                _, samples, parts = unseen[0]
+                unseen, samples, parts = unseen_scores(trainer, calibrating, masks)
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
-                    level, temperature = honestly_calibrated([one[0] for one in unseen], *of_unseen, parts)
+                    level, temperature = honestly_calibrated(unseen, *of_unseen, parts)
                 separators = model(trained, level)
                 if len(samples):
-                    warn_if_overfitted(trainer, separators, unseen[level][0], *of_unseen)
+                    warn_if_overfitted(trainer, separators, unseen[level], *of_unseen)
         fitted = self._fitted_attributes(separators, classes)
         losses = trained.losses[level * len(masks) * self.n_models]
         fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])

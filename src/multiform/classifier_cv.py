@@ -41,7 +41,7 @@ from multiform.inputs import (
     without_gaps,
 )
 from multiform.partners import Partner, cross_fitted, partners_named, read_rows
-from multiform.prediction import expected_values, fit_temperature, log_scores, mean_temperature, probabilities
+from multiform.prediction import expected_values, fit_temperatures, log_scores, mean_temperature, probabilities
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -93,9 +93,10 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     noise : sequence of float or "auto", default="auto"
         Levels of input noise to choose from; see `QMSClassifier`. "auto": 0.1, 0.3, 1 and 2, or 1, 2 and 3 with
         fewer than 5 samples a feature.
-    encodings : "auto" or sequence of {"plain", "enriched"} and transformers, default="auto"
-        "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at quantiles, by
-        scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries both, and only
+    encodings : "auto" or sequence of {"plain", "enriched", "finer"} and transformers, default="auto"
+        "enriched" adds to the columns one-hot values (3 to 12 distinct values) or hinges at 5 quantiles, "finer" at 12,
+        by scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries the first two,
+        from 1,000 rows on without partners the third, too, if X has at most 50 columns; only
         "plain" for sparse data and for more than 500 columns, 40 where values are missing. Where some are, every
         encoding is tried without and with columns that tell where ("plain + gaps"). Where half of the columns of three
         values or more have 12 at most, it tries "one-hot", too: "enriched" without the numbers that are one-hot.
@@ -104,7 +105,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     partners : None, "trees" or list of classifiers, default=None
         Other classifiers, which enter the selection beside our own settings. They are fitted on the same folds, on the
         plain columns as our models read them (scaled), and need `predict_proba`. "trees": ExtraTrees, a random forest
-        (500 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
+        (200 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
     ensemble_size : int, default=10
         Steps of the greedy selection, the first of which takes one of our own settings.
     alpha : float in [0, 1), default=0.2
@@ -160,7 +161,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "noise": ["array-like", StrOptions({"auto"})],
-        "encodings": [StrOptions({"auto", "plain", "enriched"}), list, tuple],
+        "encodings": [StrOptions({"auto", "plain", "enriched", "finer"}), list, tuple],
         "cv": ["cv_object"],
         "partners": [StrOptions({"trees"}), list, tuple, None],
         "ensemble_size": [Interval(Integral, 1, None, closed="left")],
@@ -266,7 +267,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         others = partners_named(self.partners, n_folds)
         if categories is not None:
             categories, X = categories.crossed(X, target, folds, len(classes))
-        encodings = Encodings(self.encodings).fit(X, gaps)
+        encodings = Encodings(self.encodings).fit(X, gaps, finer=not others)
         encoded, gaussian = without_gaps(self, encodings.transform(X, gaps), weight, gaps, categories is not None)
         n, m = len(target), len(classes)
         whole = np.ones(n) if weight is None else weight
@@ -398,7 +399,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The first `n_own` settings are ours, the others partners.
         """
-        temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
+        temperatures = fit_temperatures(unseen, target, weight)
         log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
         return temperatures, log_chances, _greedy_shares(log_chances, target, weight, self.ensemble_size, n_own)
 

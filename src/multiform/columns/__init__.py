@@ -19,7 +19,7 @@ from multiform.columns._cells import (
     with_numbers,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
-from multiform.columns._encodings import FARTHEST, Encoding, Encodings
+from multiform.columns._encodings import ENRICHED, FARTHEST, Encoding, Encodings
 from multiform.columns._frames import MOST_LABELS, frame_numbers, holds_words, learn_frame, places_of
 from multiform.columns._kinds import (
     Category,
@@ -37,6 +37,7 @@ from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
     "COUNTS",
+    "ENRICHED",
     "FARTHEST",
     "MOST_CATEGORIES",
     "MOST_CODED",

@@ -33,10 +33,11 @@ from multiform.state import require, require_array, require_names, spend
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
 MOST_WITH_GAPS = 200  # columns of a matrix of which values are missing, so that all correlations can be learnt
 ONE_HOT = "one-hot"  # "enriched" without the numbers that have indicators
-KNOWN = ("plain", "enriched", ONE_HOT)  # of which a model file knows
 WITH_GAPS = " + gaps"  # in the name of an encoding of which columns tell where a value is missing
-N_KNOTS, MANY_KNOTS = 5, 12  # of the hinges, and with many rows
-MANY_ROWS = 1_000  # from which on more knots pay (docs/defaults.md)
+N_KNOTS = 5  # of the hinges
+ENRICHED = {"enriched": N_KNOTS, "finer": 12}  # encodings with hinges, and the knots of these
+KNOWN = ("plain", *ENRICHED, ONE_HOT)  # of which a model file knows
+FINER_FROM, MOST_FINER = 1_000, 50  # rows from which on more knots pay, and columns up to which they are affordable
 
 # As `MOST_VALUES` and `LEAST_CELLS` of tables: a plan is made from few patients and pays for every column.
 MOST_VALUES_IN_PLANS = 6
@@ -55,8 +56,8 @@ class Encodings:
 
     Parameters
     ----------
-    names : sequence of "plain", "enriched" or transformer, or "auto"
-        "plain" and "enriched" share the plain columns.
+    names : sequence of "plain", "enriched", "finer" or transformer, or "auto"
+        These three share the plain columns.
 
     Attributes
     ----------
@@ -74,31 +75,36 @@ class Encodings:
     def __init__(self, names: Sequence[Any] | str) -> None:
         self._asked = names
 
-    def fit(self, X: Any, gaps: bool = False) -> Encodings:
+    def fit(self, X: Any, gaps: bool = False, finer: bool = True) -> Encodings:
         """To a matrix, which has `gaps` where NaN stands in it: every encoding is there without and with columns that
-        tell them.
+        tell them. Without `finer`, "auto" does not mean that.
         """
         sparse = scipy.sparse.issparse(X)
         asked: list[Any] = [self._asked] if isinstance(self._asked, str) else list(self._asked)
         gap = np.isnan(X) if gaps else None
         X = X if gap is None else _spread_values(X, gap)
         auto = isinstance(self._asked, str) and self._asked == "auto"
-        counts_matter = not sparse and (X.shape[1] <= MOST_ENRICHED if auto else "enriched" in asked)
+        named = [name for name in asked if isinstance(name, str)]
+        counts_matter = not sparse and (X.shape[1] <= MOST_ENRICHED if auto else bool(set(named) & {*ENRICHED}))
         n_values = np.array([len(np.unique(column)) for column in X.T]) if counts_matter else np.empty(0)
         if auto:
             wide = not counts_matter or (gap is not None and _enriched_width(n_values) > MOST_WITH_GAPS)
-            asked = ["plain"] if wide else ["plain", "enriched", *([ONE_HOT] if _mostly_codes(n_values) else [])]
+            asked = ["plain"] if wide else ["plain", "enriched"]
+            if finer and not (wide or gaps) and X.shape[0] >= FINER_FROM and X.shape[1] <= MOST_FINER:
+                asked.append("finer")
+            if not wide and _mostly_codes(n_values):
+                asked.append(ONE_HOT)
         names, transformers = [], []
         for encoding in asked:
             name = encoding if isinstance(encoding, str) else type(encoding).__name__
-            if name == "enriched" and isinstance(encoding, str):
+            if name in ENRICHED and isinstance(encoding, str):
                 if sparse:
                     raise ValueError(
-                        'encodings of QMSClassifierCV: "enriched" needs dense X; use "plain", or X.toarray().'
+                        f'encodings of QMSClassifierCV: "{name}" needs dense X; use "plain", or X.toarray().'
                     )
                 few = np.flatnonzero((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
-                n_knots = N_KNOTS if len(X) < MANY_ROWS or gap is not None else MANY_KNOTS
-                transformers.append(_enrichment(few, np.flatnonzero(n_values > MOST_VALUES), n_knots=n_knots).fit(X))
+                many = np.flatnonzero(n_values > MOST_VALUES)
+                transformers.append(_enrichment(few, many, n_knots=ENRICHED[name]).fit(X))
             elif hasattr(encoding, "fit") and hasattr(encoding, "transform"):
                 if gap is not None:
                     raise ValueError(
@@ -131,7 +137,7 @@ class Encodings:
                 self.columns.append(np.setdiff1d(self.columns[enriched], values).astype(np.int32))
                 continue
             n_new = 0 if name == "plain" else next(following).transform(row).shape[1]
-            own = np.arange(self.n_features if name in ("plain", "enriched") else 0)
+            own = np.arange(self.n_features if name in ("plain", *ENRICHED) else 0)
             self.columns.append(np.concatenate([own, np.arange(width, width + n_new)]).astype(np.int32))
             width += n_new
         self.width = width + len(self.told)
@@ -163,7 +169,7 @@ class Encodings:
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
-        """What the transformers of "enriched" have found, and not their attributes, which belong to scikit-learn."""
+        """What the transformers of our own have found, and not their attributes, which belong to scikit-learn."""
         names = self.names[: len(self.names) // 2] if len(self.told) else self.names
         others = [name for name in names if name not in KNOWN]
         if others:
@@ -183,7 +189,7 @@ class Encodings:
         require(known, "an encoding is unknown")
         require(type(p) is int and 0 < p < 2**31, "the number of features is wrong")  # columns are 32-bit numbers
         spend(100 * p * len(names), "the columns of the encodings")
-        fits = isinstance(enriched, list) and len(enriched) == names.count("enriched")
+        fits = isinstance(enriched, list) and len(enriched) == sum(name in ENRICHED for name in names)
         require(fits, "the encodings lack what one of them has found")
         told = require_array(state.get("told", np.empty(0, dtype=np.int64)), (None,), "i", "columns that had gaps")
         ascending = len(told) <= p and (np.diff(told) > 0).all() and (not len(told) or 0 <= told[0] <= told[-1] < p)
@@ -194,7 +200,7 @@ class Encodings:
 def _enrichment(
     values: Array, hinges: Array, categories: Any = "auto", knots: str = "quantile", n_knots: int = N_KNOTS
 ) -> ColumnTransformer:
-    """What "enriched" puts beside the columns: one-hot values, or hinges at quantiles where values are many.
+    """What "enriched" and "finer" put beside the columns: one-hot values, or hinges at quantiles of many values.
 
     A quadratic in these can bend along an axis, which is what trees are good at.
     """

@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.columns import Categories, Coded, Encodings
+from multiform.columns import ENRICHED, Categories, Coded, Encodings
 from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
 from multiform.partners import DOUBT, Forest, Partner
@@ -359,7 +359,7 @@ def _encoded(graph: Graph, encodings: Encodings, categories: Categories | None, 
     parts = [plain]
     names = [name for name in encodings.names if name not in ("plain", "one-hot")]
     for name, transformer in zip(names, encodings.transformers, strict=True):
-        if name == "enriched":
+        if name in ENRICHED:
             for _, part, columns in transformer.transformers_:
                 if isinstance(part, OneHotEncoder) and len(columns):
                     parts.append(_one_hot(graph, plain, columns, part, precision))

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
-from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController
 
@@ -18,7 +17,7 @@ from multiform.runtime import effective_threads, in_threads, single_threaded_bla
 from multiform.separators import Scaling
 from multiform.state import require, require_names
 
-N_TREES = 500  # of a forest, over all folds together
+N_TREES = 200  # of a forest, over all folds together (docs/defaults.md)
 BOOSTS, LEAVES = (
     50,
     15,
@@ -141,7 +140,7 @@ def cross_fitted(
             told["sample_weight"] = weight[~held]
         # One core a model: the threads of OpenMP wait for each other more than they work on tables like ours.
         with pools.limit(limits=1, user_api="openmp"):
-            model.fit(_readable(model, rows)[~held], target[~held], **told)
+            model.fit(rows[~held], target[~held], **told)
             unseen[places[name], held] = doubted(_chances(model, rows[held], n_classes))
         return model
 
@@ -167,12 +166,5 @@ def _chances(model: Any, rows: Floats, n_classes: int) -> Doubles:
     if len(model.classes_) == 1:
         chances[:, model.classes_] = 1
     else:
-        chances[:, model.classes_] = model.predict_proba(_readable(model, rows))
+        chances[:, model.classes_] = model.predict_proba(rows)
     return chances
-
-
-def _readable(model: Any, rows: Floats) -> Floats:
-    """Rows as a classifier takes them: where it takes no missing values, the centers of their columns."""
-    if np.isnan(rows).any() and not get_tags(model).input_tags.allow_nan:
-        return np.nan_to_num(rows, nan=0.0)
-    return rows

@@ -107,7 +107,7 @@ def epoch(n_jobs: int, repeats: int) -> list[Row]:
 
 
 def small_fit(n_jobs: int, repeats: int) -> list[Row]:
-    """The default fit of a small problem against scikit-learn's LogisticRegression on the same."""
+    """The default fit of a small problem, and one of a given noise, against scikit-learn's LogisticRegression."""
     from sklearn.linear_model import LogisticRegression
 
     from multiform import QMSClassifier
@@ -115,12 +115,16 @@ def small_fit(n_jobs: int, repeats: int) -> list[Row]:
     X, y = gaussian_classes(SMALL["n"], SMALL["p"], SMALL["m"])
     X = X.astype(np.float64)
     fits = {
-        "ours": lambda: QMSClassifier(n_jobs=n_jobs, random_state=0).fit(X, y),
+        "default fit": lambda: QMSClassifier(n_jobs=n_jobs, random_state=0).fit(X, y),
+        "noise given": lambda: QMSClassifier(noise=0.35, n_jobs=n_jobs, random_state=0).fit(X, y),
         "logistic": lambda: LogisticRegression().fit(X, y),
     }
-    medians = interleaved(fits, 10 * repeats)
-    what = f"default fit, {SMALL['n']} x {SMALL['p']}, {SMALL['m']} classes"
-    return [_row(what, medians["ours"], "LogisticRegression", medians["logistic"])]
+    medians = interleaved(fits, 3 * repeats, settled=True)
+    of = f", {SMALL['n']} x {SMALL['p']}, {SMALL['m']} classes"
+    return [
+        _row(what + of, medians[what], "LogisticRegression", medians["logistic"])
+        for what in ("noise given", "default fit")
+    ]
 
 
 def memory(n_jobs: int, repeats: int) -> list[Row]:

@@ -2,7 +2,7 @@
 
 Servers run in processes of their own, and are asked over one connection that stays open. The peer of one row is a
 Starlette application that returns a constant, run by the same uvicorn; of a block, the bare `predict` in a process of
-its own with as many threads.
+its own with as many threads, asked in turns.
 """
 
 import http.client
@@ -157,10 +157,11 @@ def row_table(folder: Path, rows: dict[str, dict[str, Any]], n: int) -> Table:
 PREDICT = """
 import sys, time, numpy as np, multiform
 model, X = multiform.load(sys.argv[1]), np.load(sys.argv[2])
-def once(method):
-    start = time.perf_counter(); method(X); return time.perf_counter() - start
-for method in (model.predict, model.predict_proba):
-    once(method); print(float(np.median([once(method) for _ in range(11)])))
+model.predict(X)
+for _ in sys.stdin:
+    start = time.perf_counter()
+    model.predict(X)
+    print(time.perf_counter() - start, flush=True)
 """
 
 
@@ -174,13 +175,6 @@ def block_table(folder: Path, repeats: int, seed: int) -> Table:
     X[np.arange(N_BLOCK), y] += 300
     save(QMSClassifier(18, noise=0.35, max_iter=1, random_state=seed).fit(X, y), folder / "block.mfm")
     np.save(folder / "block.npy", X)
-    told = subprocess.run(
-        [sys.executable, "-c", PREDICT, str(folder / "block.mfm"), str(folder / "block.npy")],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    alone, chances = map(float, told.stdout.split())
     arrays = pa.table({f"x{k}": X[:, k] for k in range(N_PIXELS)})
     stream = io.BytesIO()
     with pa.ipc.new_stream(stream, arrays.schema) as writer:
@@ -189,14 +183,23 @@ def block_table(folder: Path, repeats: int, seed: int) -> Table:
     columns = ["body", "MB", "s", "predict itself, s", "share"]
     table = Table(f"/v1/predict, {N_BLOCK:,} x {N_PIXELS} float32", columns)
     table.formats = {"MB": ".1f", "s": ".3f", "predict itself, s": ".3f", "share": ".0%"}
-    with serving(folder / "block.mfm") as server:
+    command = [sys.executable, "-c", PREDICT, str(folder / "block.mfm"), str(folder / "block.npy")]
+    with (
+        serving(folder / "block.mfm") as server,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as alone,
+    ):
+        assert alone.stdin is not None
+        assert alone.stdout is not None
         for name, (body, media) in bodies.items():
             ask = partial(server.ask, "/v1/predict", body, media or "application/json")
-            ask()
-            taken = median(seconds(ask) for _ in range(repeats))
-            row = {"body": name, "MB": len(body) / 1e6, "s": taken, "predict itself, s": alone, "share": alone / taken}
-            table.append(row)
-    table.notes.append(f"The answer has chances, too; predict and predict_proba alone take {alone + chances:.3f} s.")
+            rounds = []
+            for _ in range(repeats + 1):
+                alone.stdin.write("\n")
+                rounds.append((float(alone.stdout.readline()), seconds(ask)))
+            itself, taken = (median(one) for one in zip(*rounds[1:], strict=True))
+            row = {"body": name, "MB": len(body) / 1e6, "s": taken, "predict itself, s": itself}
+            table.append(row | {"share": itself / taken})
+        alone.stdin.close()
     return table
 
 

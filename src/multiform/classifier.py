@@ -91,7 +91,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     noise : float or "auto", default="auto"
         Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
         the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1. "auto" tries 0.1, 0.3,
-        1 and 2 beside each other (1, 2 and 3 with fewer than 5 samples a feature) and takes the one with the least
+        1 and 3 beside each other (1, 2 and 3 with fewer than 5 samples a feature) and takes the one with the least
         log loss on the samples that calibrate the chances. With 20,000 samples or 2 million cells and more, and where
         none calibrate, it is 0.35 (2 with fewer than 5 samples a feature). A number is a few times faster.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"
@@ -100,7 +100,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         the other over all samples.
     max_iter : int or "auto", default="auto"
         Passes over the data (Adam) or sweeps over the coordinates (CPM). "auto": 4 passes, and more on small data,
-        so that Adam takes at least 350 steps; 8 sweeps.
+        so that Adam takes at least 350 steps; 9 sweeps.
     batch_size : int or "auto", default="auto"
         Adam only. "auto": 64 below 2,000 samples, 128 below 10,000, else 256.
     learning_rate : float, default=0.07
@@ -331,25 +331,23 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             monitor = Monitor(self, solver.n_passes, validation, trainer, model, fitted_now)
             watch = monitor if monitor.needed else None
             trained = trainer.train(members, solver, n_components, after_pass=watch)
-            separators, level = model(trained) if monitor.best is None else monitor.best, 0
-            if not self.calibrate:
-                temperature = 1.0
-            elif validation is not None:
-                scores = log_scores(validation.values(separators, trainer.engine))
-                temperature = mean_temperature(scores, validation.target)
+            level, temperature = 0, 1.0  # also of a class that could not spare a sample
+            if not self.calibrate or validation is not None:
+                separators = model(trained) if monitor.best is None else monitor.best
+                if self.calibrate and validation is not None:
+                    scores = log_scores(validation.values(separators, trainer.engine))
+                    temperature = mean_temperature(scores, validation.target)
             else:
-                unseen = [
-                    unseen_scores(trainer, [part(trained, which, level) for which in range(len(masks))], masks)
-                    for level in range(len(levels))
+                calibrating = [
+                    [part(trained, which, level) for level in range(len(levels))] for which in range(len(masks))
                 ]
-                _, samples, parts = unseen[0]
-                temperature = 1.0  # of a class that could not spare a sample
+                unseen, samples, parts = unseen_scores(trainer, calibrating, masks)
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
-                    level, temperature = honestly_calibrated([one[0] for one in unseen], *of_unseen, parts)
+                    level, temperature = honestly_calibrated(unseen, *of_unseen, parts)
                 separators = model(trained, level)
                 if len(samples):
-                    warn_if_overfitted(trainer, separators, unseen[level][0], *of_unseen)
+                    warn_if_overfitted(trainer, separators, unseen[level], *of_unseen)
         fitted = self._fitted_attributes(separators, classes)
         losses = trained.losses[level * len(masks) * self.n_models]
         fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])

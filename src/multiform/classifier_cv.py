@@ -41,7 +41,7 @@ from multiform.inputs import (
     without_gaps,
 )
 from multiform.partners import Partner, cross_fitted, partners_named, read_rows
-from multiform.prediction import expected_values, fit_temperature, log_scores, mean_temperature, probabilities
+from multiform.prediction import expected_values, fit_temperatures, log_scores, mean_temperature, probabilities
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -98,7 +98,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         by scikit-learn's OneHotEncoder and SplineTransformer. A transformer is fitted on X. "auto" tries the first two,
         from 1,000 rows on without partners the third, too, if X has at most 50 columns; only
         "plain" for sparse data and for more than 500 columns, 40 where values are missing. Where some are, every
-        encoding is tried without and with columns that tell where ("plain + gaps").
+        encoding is tried without and with columns that tell where ("plain + gaps"). Where half of the columns of three
+        values or more have 12 at most, it tries "one-hot", too: "enriched" without the numbers that are one-hot.
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
     partners : None, "trees" or list of classifiers, default=None
@@ -242,7 +243,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gaps = has_gaps(self, X)
         categories = Categories.learnt(X, places) if places else None
         width = X.shape[1] if categories is None else categories.width(len(classes))
-        levels = levels_to_try(len(target), width, entries=entries_of(X)) if isinstance(self.noise, str) else self.noise
+        levels = self.noise
+        if isinstance(self.noise, str):
+            levels = levels_to_try(len(target), width, entries=entries_of(X), mixed=True)
         noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
             raise ValueError(
@@ -396,7 +399,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         The first `n_own` settings are ours, the others partners.
         """
-        temperatures = np.array([fit_temperature(scores, target, weight) for scores in unseen])
+        temperatures = fit_temperatures(unseen, target, weight)
         log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
         return temperatures, log_chances, _greedy_shares(log_chances, target, weight, self.ensemble_size, n_own)
 
@@ -542,9 +545,15 @@ def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: 
     """
     counts = np.zeros(len(log_chances))
     total = np.zeros(log_chances.shape[1:])
+    samples, tiny = np.arange(len(target)), np.finfo(np.float64).tiny
     for step in range(1, n_steps + 1):
         candidates = log_chances[:n_own] if step == 1 else log_chances
-        losses = [_log_loss(log_softmax((total + one) / step, axis=1), target, weight) for one in candidates]
+        losses = []
+        for one in candidates:
+            means = (total + one) / step
+            own = means[samples, target]
+            sums = np.exp(means, out=means).sum(axis=1)  # of means of logarithms of chances: at most 1
+            losses.append(weight @ (np.log(np.maximum(sums, tiny)) - own))
         chosen = int(np.argmin(losses))
         counts[chosen] += 1
         total += log_chances[chosen]

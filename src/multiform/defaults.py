@@ -12,7 +12,8 @@ LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples
 NOISE = 0.35
 MOST_NOISE = 1e6  # beyond, single precision has no room for its square, and nothing is learnt
-NOISE_LEVELS = (0.1, 0.3, 1.0, 3.0)  # to choose from
+NOISE_LEVELS = (0.1, 0.3, 1.0, 3.0)  # to choose one from
+MIXED_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to mix, as QMSClassifierCV does
 WIDE_UP_TO = 5  # samples a column: with fewer of them only more noise keeps the columns in check
 WIDE_NOISE = 2.0
 WIDE_NOISE_LEVELS = (1.0, 2.0, 3.0)
@@ -47,13 +48,13 @@ def auto_batch_size(n_samples: int) -> int:
 
 
 def auto_passes(n_samples: int, batch_size: int, solver: str, *, sparse: bool = False) -> int:
-    """Adam: four passes, eight over sparse rows, more where there would be fewer than LEAST_STEPS. CPM: eight sweeps.
+    """Adam: four passes, eight over sparse rows, more where there would be fewer than LEAST_STEPS. CPM: nine sweeps.
 
     >>> auto_passes(60_000, 256, "adam"), auto_passes(500, 64, "adam"), auto_passes(60_000, 256, "cpm")
-    (4, 44, 8)
+    (4, 44, 9)
     """
     if solver != "adam":
-        return 8
+        return 9
     steps_a_pass = max(1, -(-n_samples // batch_size))
     return max(SPARSE_PASSES if sparse else 4, -(-LEAST_STEPS // steps_a_pass))
 
@@ -74,10 +75,14 @@ def usual_noise(n_samples: int, n_features: int, *, entries: int | None = None) 
     return WIDE_NOISE if n_samples < WIDE_UP_TO * n_features else NOISE
 
 
-def levels_to_try(n_samples: int, n_features: int, *, entries: int | None = None) -> tuple[float, ...]:
+def levels_to_try(
+    n_samples: int, n_features: int, *, entries: int | None = None, mixed: bool = False
+) -> tuple[float, ...]:
     if entries is not None:
         return SPARSE_NOISE_LEVELS
-    return WIDE_NOISE_LEVELS if n_samples < WIDE_UP_TO * n_features else NOISE_LEVELS
+    if n_samples < WIDE_UP_TO * n_features:
+        return WIDE_NOISE_LEVELS
+    return MIXED_LEVELS if mixed else NOISE_LEVELS
 
 
 def noise_levels(

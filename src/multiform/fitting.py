@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from multiform._typing import Array, Bools, Floats, Indices
 from multiform.folds import drawn_folds, held_out_part
 from multiform.gaps import Filled
-from multiform.prediction import fit_temperature, log_scores, mean_temperature
+from multiform.prediction import fit_temperatures, log_scores, mean_temperature
 from multiform.separators import Separators
 from multiform.training import Trained, Trainer
 
@@ -95,31 +95,40 @@ def masked_weights(masks: Sequence[Bools | None], weight: Array | None) -> list[
 
 
 def unseen_scores(
-    trainer: Trainer, models: Sequence[Separators], masks: Sequence[Bools | None]
+    trainer: Trainer, models: Sequence[Sequence[Separators]], masks: Sequence[Bools | None]
 ) -> tuple[Array, Indices, Indices]:
-    """-log f of the samples that each model did not see, which samples they are, and which model it was."""
-    scores, samples = [np.empty((0, trainer.n_classes))], [np.empty(0, dtype=np.intp)]
-    for model, mask in zip(models, masks, strict=True):
+    """-log f of the samples that a mask leaves out by each of its models, k for every mask: shape (k, n, m).
+
+    And which samples they are, and by which mask.
+    """
+    scores, samples = [np.empty((len(models[0]), 0, trainer.n_classes))], [np.empty(0, dtype=np.intp)]
+    for of_mask, mask in zip(models, masks, strict=True):
         if mask is not None and not mask.all():
             samples.append(np.flatnonzero(~mask))
-            scores.append(log_scores(trainer.values(model, samples[-1])))
-    return np.concatenate(scores), np.concatenate(samples), np.repeat(np.arange(len(samples)), [*map(len, samples)])
+            f = trainer.values(Separators.stack(of_mask), samples[-1])
+            scores.append(log_scores(f).reshape(len(f), -1, trainer.n_classes).swapaxes(0, 1))
+    by_mask = np.repeat(np.arange(len(samples)), [*map(len, samples)])
+    return np.concatenate(scores, axis=1), np.concatenate(samples), by_mask
 
 
-def best_calibrated(scores: Sequence[Array], target: Array, weight: Array | None) -> tuple[int, float]:
-    """Which of several models has the least log loss on unseen samples, each at its own temperature; and that."""
-    temperatures = [fit_temperature(one, target, weight) for one in scores]
+def best_calibrated(scores: Array, target: Array, weight: Array | None) -> tuple[int, float]:
+    """Which of several models has the least log loss on unseen samples, each at its own temperature; and that.
+
+    Their scores have the shape (k, n, m).
+    """
+    temperatures = fit_temperatures(scores, target, weight)
+    if len(scores) == 1:
+        return 0, float(temperatures[0])
+    samples = np.arange(len(target))
     losses = [
-        -np.average(log_softmax(one / t, axis=1)[np.arange(len(target)), target], weights=weight)
+        -np.average(log_softmax(one / t, axis=1)[samples, target], weights=weight)
         for one, t in zip(scores, temperatures, strict=True)
     ]
     best = int(np.argmin(losses))
-    return best, temperatures[best]
+    return best, float(temperatures[best])
 
 
-def honestly_calibrated(
-    scores: Sequence[Array], target: Array, weight: Array | None, parts: Indices
-) -> tuple[int, float]:
+def honestly_calibrated(scores: Array, target: Array, weight: Array | None, parts: Indices) -> tuple[int, float]:
     """The best of several models on unseen samples, and a temperature that does not believe in the choice.
 
     What the temperature is fitted on is judged part by part, each by the model that the other parts choose.
@@ -130,7 +139,7 @@ def honestly_calibrated(
         for part in np.unique(parts):
             held, others = parts == part, parts != part
             of_others = target[others], None if weight is None else weight[others]
-            chosen, at = best_calibrated([one[others] for one in scores], *of_others)
+            chosen, at = best_calibrated(scores[:, others], *of_others)
             judged[held] = scores[chosen][held] / at
     return best, temperature * mean_temperature(judged, target, weight)
 

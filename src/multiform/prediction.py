@@ -23,6 +23,7 @@ from multiform.separators import Scaling, Separators
 
 MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 PRECISE = 1e-10  # of the logarithm of a temperature
+CELLS_AT_ONCE = 1_000_000
 MOST_FACTOR = 2.0  # between the temperature with the least log loss and the one that is right in the mean
 
 
@@ -140,43 +141,55 @@ def fit_temperature(scores: Array, target: Array, weight: Array | None = None) -
     >>> round(fit_temperature(scores, target), 1)
     0.5
     """
+    return float(fit_temperatures(scores[None], target, weight)[0])
+
+
+def fit_temperatures(scores: Array, target: Array, weight: Array | None = None) -> Doubles:
+    """The temperature of each of several models, whose scores have the shape (k, n, m); see `fit_temperature`."""
     weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
+    at_once = max(1, CELLS_AT_ONCE // max(1, scores[0].size))
+    parts = [scores[begin : begin + at_once] for begin in range(0, len(scores), at_once)]
+    return np.concatenate([np.exp(-_log_sharpness(part, target, weight)) for part in parts])
+
+
+def _log_sharpness(scores: Array, target: Array, weight: Doubles) -> Doubles:
     scores = _below_the_best(scores)
     softened = 1 / (weight.sum() + 2)
-    own = scores[np.arange(len(target)), target]
+    own = scores[:, np.arange(len(target)), target]
     # sum over k of the softened label times the score
-    labelled = (1 - softened) * own + softened * scores.mean(axis=1)
+    labelled = (1 - softened) * own + softened * scores.mean(axis=2)
 
     # The log loss is convex in the sharpness s = 1 / T: its slope there is sum w (E_p[score] - labelled), and that
     # one's slope by log s is s sum w Var_p[score].
-    def slopes(log_sharpness: float) -> tuple[float, float]:
+    def slopes(log_sharpness: Doubles) -> tuple[Doubles, Doubles]:
         sharpness = np.exp(log_sharpness)
-        chances = np.exp(sharpness * scores)
-        chances /= chances.sum(axis=1, keepdims=True)
-        weighted = chances * scores
-        expected = weighted.sum(axis=1)
-        spread = (weighted * scores).sum(axis=1) - expected**2
-        return float(weight @ (expected - labelled)), float(sharpness * (weight @ spread))
+        chances = np.exp(sharpness[:, None, None] * scores)
+        chances /= chances.sum(axis=2, keepdims=True)
+        chances *= scores
+        expected = chances.sum(axis=2)
+        spread = np.einsum("knm,knm->kn", chances, scores) - expected**2
+        return (expected - labelled) @ weight, sharpness * (spread @ weight)
 
-    # Newton's steps, and a half of what is left where they lead out of it.
-    now, least, most = 0.0, -MOST, MOST
+    # Newton's steps, and a half of what is left where they lead out of it; an end where the slope keeps its sign.
+    now, least, most = np.zeros(len(scores)), np.full(len(scores), -MOST), np.full(len(scores), MOST)
     slope, bend = slopes(now)
-    end = MOST if slope < 0 else -MOST
-    if slope == 0 or slopes(end)[0] * slope > 0:
-        return float(np.exp(-now if slope == 0 else -end))
-    while True:
-        least, most = (now, most) if slope < 0 else (least, now)
-        step = slope / bend if bend > 0 else np.inf
-        last, now = now, now - step if least < now - step < most else (least + most) / 2
-        if abs(now - last) < PRECISE:
-            return float(np.exp(-now))
-        slope, bend = slopes(now)
+    end = np.where(slope < 0, MOST, -MOST)
+    moving = slopes(end)[0] * slope < 0
+    now = np.where(moving | (slope == 0), now, end)
+    while moving.any():
+        least, most = np.where(slope < 0, now, least), np.where(slope < 0, most, now)
+        step = np.divide(slope, bend, out=np.full_like(slope, np.inf), where=bend > 0)
+        inside = (least < now - step) & (now - step < most)
+        last, now = now, np.where(moving, np.where(inside, now - step, (least + most) / 2), now)
+        moving &= abs(now - last) >= PRECISE
+        slope, bend = slopes(now) if moving.any() else (slope, bend)
+    return now
 
 
 def _below_the_best(scores: Array) -> Doubles:
     """Scores in double precision less each sample's best one: no chance that is taken of them overflows."""
     scores = scores.astype(np.float64)
-    return np.asarray(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(scores - scores.max(axis=-1, keepdims=True))
 
 
 def mean_temperature(scores: Array, target: Array, weight: Array | None = None) -> float:

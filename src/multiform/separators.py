@@ -201,6 +201,8 @@ class Separators:
         Models that read different columns, or have different numbers of rows, get zeros where they have nothing.
         """
         first = parts[0]
+        if len(parts) == 1:
+            return first
         coefficients, columns = [part.coefficients for part in parts], first.columns
         everything = np.arange(len(first.scaling.center), dtype=np.int32)
         read = [everything if part.columns is None else part.columns for part in parts]
@@ -209,7 +211,8 @@ class Separators:
             places = [np.searchsorted(columns, one) for one in read]
             coefficients = [_spread(one, at, len(columns)) for one, at in zip(coefficients, places, strict=True)]
         n_rows = max(one.shape[1] for one in coefficients)
-        coefficients = [np.pad(one, ((0, 0), (0, n_rows - one.shape[1]), (0, 0))) for one in coefficients]
+        if any(one.shape[1] < n_rows for one in coefficients):
+            coefficients = [np.pad(one, ((0, 0), (0, n_rows - one.shape[1]), (0, 0))) for one in coefficients]
         noise = None
         if any(part.noise is not None for part in parts):
             noise = np.concatenate([np.zeros(len(p.coefficients)) if p.noise is None else p.noise for p in parts])

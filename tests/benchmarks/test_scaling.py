@@ -29,7 +29,7 @@ def test_every_part_has_its_rows(small_sizes, tmp_path, capsys):
     whats = [row["what"] for row in rows if row["part"] == "growth"]
     sizes = ["n 200 -> 400", "p 5 -> 10", "q 2 -> 4", "m 3 -> 6"]
     assert whats == [f"{solver}: {size}" for solver in ("adam", "cpm") for size in sizes]
-    assert [row["part"] for row in rows[8:]] == ["threads"] * 3 + ["batch"] * 2 + ["epoch", "small"]
+    assert [row["part"] for row in rows[8:]] == ["threads"] * 3 + ["batch"] * 2 + ["epoch", "small", "small"]
     for row in rows:
         assert float(row["ratio"]) == pytest.approx(float(row["value"]) / float(row["its value"]))
 

@@ -132,9 +132,13 @@ def test_whole_numbers_keep_their_order_beside_the_one_hot():
     grade = random.integers(0, 9, N).astype(float)
     y = (grade + random.normal(size=N) > 4).astype(int)
     model = small().fit(pd.DataFrame({"grade": grade, "word": random.choice(["a", "b", "c"], N)}), y)
-    plain, enriched = model.encodings_.columns
+    assert model.encodings_.names == ["plain", "enriched", "one-hot"]  # as most columns may be codes
+    plain, enriched, one_hot = model.encodings_.columns
     assert len(plain) == 4  # the number, and three words
     assert len(enriched) == 4 + 9  # and nine indicators beside the number
+    assert set(enriched) - set(one_hot) == {0}  # without the number
+    mixed = np.column_stack([grade, random.normal(size=(N, 2))])
+    assert small().fit(mixed, y).encodings_.names == ["plain", "enriched"]
 
 
 # ------------------------------------------------------------------------------------------------- categorical_features

@@ -91,6 +91,8 @@ def test_what_was_seen_in_words():
     assert str(Seen.of_texts([*"hgfedcba", "a", "h"])) == "a, b, c, d, e, f, g, h"
     assert str(Seen.of_texts([*"ihgfedcba", "i"])) == "i, a, b, c, d, e, f, g and 1 more"
     assert Seen.of_numbers(days + 3_600, "date").shown(days[0] + 60) == "2020-02-01 00:01:00"
+    assert Seen.of_numbers(days, "date").shown(1e300) == "1e+300"
+    assert Seen.of_numbers(days, "date").shown(np.inf) == "inf"
 
 
 def test_draws_are_spread_as_training_was():

@@ -169,3 +169,27 @@ def test_an_enrichment_that_is_none(change, match):
     assert len(found["hinge_columns"]) == 5
     with pytest.raises(ValueError, match=match):
         Encodings("auto")._set_state(state | {"enriched": [found | change]})
+
+
+def test_encodings_of_codes_come_back():
+    codes = np.random.default_rng(0).integers(0, 5, (60, 3)).astype(float)
+    codes[::7, 1] = np.nan
+    fitted = Encodings("auto").fit(codes, gaps=True)
+    assert fitted.names == [f"{name}{told}" for told in ("", " + gaps") for name in ("plain", "enriched", "one-hot")]
+    again = Encodings("auto")
+    again._set_state(fitted._get_state())
+    assert again.names == fitted.names
+    assert all(np.array_equal(one, two) for one, two in zip(again.columns, fitted.columns, strict=True))
+    found = again.transform(codes, gaps=True)
+    np.testing.assert_array_equal(found, fitted.transform(codes, gaps=True))
+    assert np.isnan(found[0]).sum() == 1 + 5  # the number, and its indicators
+    assert found[0, -1] == 1
+    assert found[1, -1] == 0
+    for change, match in (
+        ({"names": ["plain", "one-hot"], "enriched": []}, "an encoding is unknown"),
+        ({"told": np.array([1, 1])}, "there are not such columns that had gaps"),
+        ({"told": np.array([3])}, "there are not such columns that had gaps"),
+        ({"told": np.array([1.0])}, "columns that had gaps has the wrong shape or type"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            Encodings("auto")._set_state(fitted._get_state() | change)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiform import DiagnosisPlanner
-from multiform.diagnosis import DiagnosisSession
+from multiform.diagnosis import DiagnosisSession, UnfamiliarValue
 from multiform.diagnosis._models import EvidenceModels
 from tests.diagnosis.worlds import COSTS, gated, patients
 
@@ -92,6 +92,52 @@ def test_undo_is_as_if_it_had_not_been(planner):
     assert str(session.undo()) == before
     with pytest.raises(ValueError, match="nothing has happened yet"):
         session.undo()
+
+
+def test_a_correction_is_as_if_it_had_been_so_from_the_start(planner):
+    events = [("talk", 0.4), ("blood", 0.2), ("noise", 0.1)]
+    session, other = planner.start(), planner.start()
+    for name, value in events:
+        session.observe(name, value, insist=True)
+        other.observe(name, 1.1 if name == "talk" else value, insist=True)
+    before = session.as_dict()
+    assert session.correct("talk", 1.1).as_dict() == other.as_dict()
+    assert session.to_json() == other.to_json()
+    assert session.as_dict() != before
+    assert session.correct("talk", 0.4).as_dict() == before
+
+
+def test_a_correction_that_is_refused_changes_nothing(planner):
+    session = planner.start().observe("talk", 0.4)
+    before = session.to_json()
+    with pytest.raises(UnfamiliarValue, match="talk is 540"):
+        session.correct("talk", 540)
+    with pytest.raises(ValueError, match=r"'blood' has not been observed; those are \['talk'\]"):
+        session.correct("blood", 1.0)
+    with pytest.raises(ValueError, match="finite numbers, words or None"):
+        session.correct("talk", [1])
+    assert session.to_json() == before
+    assert session.correct("talk", 540, insist=True).notes == [
+        f"talk is 540, and patients had {planner.seen_['talk']}; it is recorded, and not used."
+    ]
+
+
+def test_the_bill_is_what_each_test_cost_when_it_was_done(planner):
+    session = planner.start().observe("blood", 0.2).observe("scan", 0.3)
+    assert session.bill == {"blood": COSTS["blood"], "scan": 60.0}
+    assert sum(session.bill.values()) == session.spent
+    assert session.undo().bill == {"blood": COSTS["blood"]}
+
+
+@pytest.mark.parametrize(("text", "value"), [("1.5", 1.5), ("1,5", 1.5), (" -2 ", -2.0), ("", None), ("  ", None)])
+def test_numbers_as_people_write_them(planner, text, value):
+    assert planner.start().written("talk", text) == value
+
+
+@pytest.mark.parametrize("text", ["many", "1,2,3", "nan", "inf", "1.000,5"])
+def test_what_is_no_number(planner, text):
+    with pytest.raises(ValueError, match="talk is a number; got"):
+        planner.start().written("talk", text)
 
 
 def test_what_cannot_be_done_is_never_asked_for(planner):

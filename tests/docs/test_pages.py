@@ -16,7 +16,14 @@ PAGES = [
 ]
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 # Pages of prose; all others show something that runs.
-PROSE = {"docs/api.md", "docs/benchmarks.md", "docs/command-line.md", "docs/index.md", "docs/mathematics.md"}
+PROSE = {
+    "docs/api.md",
+    "docs/benchmarks.md",
+    "docs/command-line.md",
+    "docs/index.md",
+    "docs/mathematics.md",
+    "docs/page.md",
+}
 # What the blocks of a page import beyond the test extra.
 NEEDS = {
     "docs/export.md": ("onnxruntime", "skl2onnx", "skops"),

@@ -85,11 +85,9 @@ class Person:
         else:
             self.page.evaluate(f"{found}.value = {json.dumps(text)}")
 
-    def focused(self):
-        """What the keyboard is at: its id, or its name and value, or its words."""
-        return self.page.evaluate(
-            "(e => e.id || [e.name, e.value].filter(Boolean).join('=') || e.textContent.trim())(document.activeElement)"
-        )
+    def at(self, what):
+        """Wait until the keyboard is at something: its id, or its words."""
+        self.until(f"(e => e.id || e.textContent.trim())(document.activeElement) === {json.dumps(what)}")
 
     def choose_file(self, selector, path):
         """Choose a file in an entry for files."""

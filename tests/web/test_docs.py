@@ -43,6 +43,7 @@ def test_the_limits_are_those_of_the_page():
     limits = Limits()
     assert f"{limits.body_bytes // 2**20} MiB, {limits.body_seconds:g} seconds" in PAGE
     assert f"| all bodies at once | {limits.all_bytes // 2**20} MiB |" in PAGE
+    assert f"| JSON, but for lists of numbers | {limits.json_bytes // 2**20} MiB |" in PAGE
     assert f"| values in a body | {limits.cells // 10**6} million |" in PAGE
     assert f"| requests at once | {limits.requests} |" in PAGE
     assert f"| connections | {limits.connections} |" in PAGE

@@ -114,6 +114,16 @@ def test_another_origin_is_refused_even_with_token_and_cookie(plan_server, origi
         assert "another page" in problem(browser.post(path, headers=headers, json={}), 403)
 
 
+def test_a_server_that_speaks_tls_may_stand_between_under_a_name_that_was_given():
+    access = Access(names=("127.0.0.1", "*", "ward7.example"))
+    assert access.is_own_page("https://ward7.example", "http", "ward7.example")
+    assert access.is_own_page("http://ward7.example:8440", "http", "Ward7.example:8440")
+    assert not access.is_own_page("https://ward7.example:8440", "http", "ward7.example")
+    assert not access.is_own_page("https://127.0.0.1", "http", "127.0.0.1")
+    assert not access.is_own_page("https://192.0.2.1", "http", "192.0.2.1")
+    assert not access.is_own_page("", "http", "127.0.0.1")
+
+
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_what_another_site_has_a_browser_fetch_is_refused(plan_server, site):
     with plan_server.browser() as browser:

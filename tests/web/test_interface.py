@@ -15,6 +15,7 @@ import pytest
 import multiform
 from multiform.cli import main
 from multiform.diagnosis import DiagnosisSession
+from multiform.tables import TableClassifier
 from multiform.web import Limits
 from tests.web.conftest import people, served
 from tests.web.test_guard import problem
@@ -185,6 +186,42 @@ def test_huge_numbers_are_numbers(matrix):
     assert 0 <= told["answers"][0]["chance"] <= 1
 
 
+def test_a_large_matrix_in_json_is_answered_as_a_small_one(matrix, matrix_model):
+    X = np.random.default_rng(1).normal(0.5, 1, (30_000, 3)).round(12)
+    body = json.dumps({"chances": True, "rows": X.tolist()})
+    assert len(body) > 1_000_000
+    told = matrix.post("/v1/predict", content=body, headers=JSON).json()
+    assert [one["label"] for one in told["answers"]] == matrix_model.predict(X).tolist()
+    assert [one["chance of 1"] for one in told["answers"]] == matrix_model.predict_proba(X)[:, 1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda text: text.replace("[0.5", '["a"', 1), "needs a number"),
+        (lambda text: text.replace("[0.5", "[NaN", 1), "NaN is no number"),
+        (lambda text: text.replace("[0.5", "[null", 1), "needs a number"),
+        (lambda text: text.replace("[0.5,", "[", 1), "row 1 has 2 cells"),
+        (lambda text: text.replace("{", '{"rows": [], ', 1), "'rows' comes twice"),
+        (lambda text: text + text, "Extra data"),
+        (lambda text: text.replace("{", '{"x": 1, ', 1), "no member 'x'"),
+    ],
+    ids=range(7),
+)
+def test_a_large_matrix_that_is_none_is_one_sentence(matrix, change, says):
+    body = change(json.dumps({"rows": [[0.5, 0.25, 0.125]] * 60_000}))
+    assert len(body) > 1_000_000
+    response = matrix.post("/v1/predict", content=body, headers=JSON)
+    assert says in problem(response, response.status_code)
+    assert response.status_code in (400, 422)
+
+
+def test_json_that_would_hold_others_up_is_refused(table_model):
+    with served(table_model, Limits(json_bytes=1000)) as server, server.client() as client:
+        assert client.post("/v1/predict", json={"rows": [CASE]}).status_code == 200
+        assert "JSON may have 1,000 bytes" in problem(client.post("/v1/predict", json={"rows": [CASE] * 20}), 413)
+
+
 def test_values_are_counted_before_they_are_read(matrix_model):
     with served(matrix_model, Limits(cells=1000)) as server, server.client() as client:
         assert client.post("/v1/predict", json={"rows": [[1, 2, 3]] * 200}).status_code == 200
@@ -284,6 +321,20 @@ def test_a_case_is_assessed(asked, table_model):
     sizes = [abs(one["change"]) for one in told["deciding"]]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] > 0.01
+
+
+def test_dates_may_be_written_as_iso_8601_has_them(table_model):
+    """Whatever training wrote."""
+    frame = people(100, 3).with_columns(pl.col("visit").str.to_date().dt.strftime("%d.%m.%Y"))
+    model = TableClassifier(multiform.QMSClassifier(2, noise=0.3, max_iter=5, random_state=0)).fit(frame, "level")
+    with served(model) as server, server.client() as client:
+        own, iso, wrong = (
+            client.post("/v1/assess", json={"case": CASE | {"visit": day}}).json()
+            for day in ("04.03.2024", "2024-03-04", "yesterday")
+        )
+    assert own == iso
+    assert own["unfamiliar"] is None
+    assert "visit yesterday" in wrong["unfamiliar"]
 
 
 def test_the_least_change_alters_the_label(asked):

@@ -220,6 +220,7 @@ def test_a_language_is_chosen(bedside):
     answer = browser.post("/language", data={"language": "de", "back": "/"})
     assert answer.headers["location"] == "/"
     assert '<html lang="de">' in browser.get("/").text
+    assert browser.get("/cases").headers["location"] == "/"
     for back in ("https://elsewhere.example/", "//elsewhere.example", "/\\elsewhere.example", "javascript:1"):
         assert browser.post("/language", data={"language": "en", "back": back}).headers["location"] == "/"
     assert '<html lang="en">' in browser.get("/").text
@@ -257,6 +258,34 @@ def test_every_kind_of_model_has_its_pages(model):
         assert page.text.count('class="differs"') == 1
         locked = browser.post(f"{where}/locks", data={"lock-f0": "yes"})
         assert "checked" in browser.get(locked.headers["location"].partition("#")[0]).text
+
+
+@pytest.mark.parametrize(
+    ("threshold", "told"),
+    [
+        (0.5, "An answer is given from 0.500 on."),
+        (0.999, "The answer is not sure enough for the promise"),
+        (float("inf"), "No answer of this class is given"),
+        (float("-inf"), "Given: it is covered by the promise that 85 %"),
+    ],
+)
+def test_why_an_answer_is_given_or_deferred(threshold, told):
+    import copy
+
+    model = copy.deepcopy(samples.triage_model())
+    model.estimator_.thresholds_[:] = threshold
+    with served(model) as server, server.browser() as browser:
+        page = browser.get(browser.post("/cases", data=CASE).headers["location"].partition("#")[0]).text
+    assert told in page
+    assert ("How sure the answer is" in page) == (threshold > float("-inf"))
+
+
+def test_numbers_that_no_model_can_read():
+    with served(samples.plain_model()) as server, server.browser() as browser:
+        page = browser.post("/cases", data={"f0": "1e308", "f1": "5"})
+        assert page.status_code == 200
+        assert 'role="alert" lang="en"' in page.text
+        assert 'value="1e308"' in page.text
 
 
 GOLDEN = sorted((Path(__file__).parents[1] / "files" / "golden" / "0.1.0").glob("*.mfm"))

@@ -32,9 +32,11 @@ from multiform.state import require, require_array, require_names, spend
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
 MOST_WITH_GAPS = 200  # columns of a matrix of which values are missing, so that all correlations can be learnt
+ONE_HOT = "one-hot"  # "enriched" without the numbers that have indicators
 WITH_GAPS = " + gaps"  # in the name of an encoding of which columns tell where a value is missing
 N_KNOTS = 5  # of the hinges
 ENRICHED = {"enriched": N_KNOTS, "finer": 12}  # encodings with hinges, and the knots of these
+KNOWN = ("plain", *ENRICHED, ONE_HOT)  # of which a model file knows
 FINER_FROM, MOST_FINER = 1_000, 50  # rows from which on more knots pay, and columns up to which they are affordable
 
 # As `MOST_VALUES` and `LEAST_CELLS` of tables: a plan is made from few patients and pays for every column.
@@ -81,11 +83,17 @@ class Encodings:
         asked: list[Any] = [self._asked] if isinstance(self._asked, str) else list(self._asked)
         gap = np.isnan(X) if gaps else None
         X = X if gap is None else _spread_values(X, gap)
-        if isinstance(self._asked, str) and self._asked == "auto":
-            wide = sparse or X.shape[1] > MOST_ENRICHED or (gap is not None and _enriched_width(X) > MOST_WITH_GAPS)
+        auto = isinstance(self._asked, str) and self._asked == "auto"
+        named = [name for name in asked if isinstance(name, str)]
+        counts_matter = not sparse and (X.shape[1] <= MOST_ENRICHED if auto else bool(set(named) & {*ENRICHED}))
+        n_values = np.array([len(np.unique(column)) for column in X.T]) if counts_matter else np.empty(0)
+        if auto:
+            wide = not counts_matter or (gap is not None and _enriched_width(n_values) > MOST_WITH_GAPS)
             asked = ["plain"] if wide else ["plain", "enriched"]
             if finer and not (wide or gaps) and X.shape[0] >= FINER_FROM and X.shape[1] <= MOST_FINER:
                 asked.append("finer")
+            if not wide and _mostly_codes(n_values):
+                asked.append(ONE_HOT)
         names, transformers = [], []
         for encoding in asked:
             name = encoding if isinstance(encoding, str) else type(encoding).__name__
@@ -94,7 +102,6 @@ class Encodings:
                     raise ValueError(
                         f'encodings of QMSClassifierCV: "{name}" needs dense X; use "plain", or X.toarray().'
                     )
-                n_values = np.array([len(np.unique(column)) for column in X.T])
                 few = np.flatnonzero((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
                 many = np.flatnonzero(n_values > MOST_VALUES)
                 transformers.append(_enrichment(few, many, n_knots=ENRICHED[name]).fit(X))
@@ -105,7 +112,7 @@ class Encodings:
                         'known which of its columns they concern; use "plain" and "enriched", or impute.'
                     )
                 transformers.append(clone(encoding).fit(X))
-            elif name != "plain":
+            elif name != "plain" and not (name == ONE_HOT and "enriched" in names):
                 raise ValueError(
                     'encodings of QMSClassifierCV must be "auto", or a list of "plain", "enriched" and transformers; '
                     f"got {encoding!r}."
@@ -124,6 +131,11 @@ class Encodings:
         width = self.n_features
         following = iter(transformers)
         for name in names:
+            if name == ONE_HOT:
+                enriched = names.index("enriched")
+                values = _found(transformers[enriched - names[:enriched].count("plain")])["value_columns"]
+                self.columns.append(np.setdiff1d(self.columns[enriched], values).astype(np.int32))
+                continue
             n_new = 0 if name == "plain" else next(following).transform(row).shape[1]
             own = np.arange(self.n_features if name in ("plain", *ENRICHED) else 0)
             self.columns.append(np.concatenate([own, np.arange(width, width + n_new)]).astype(np.int32))
@@ -159,7 +171,7 @@ class Encodings:
     def _get_state(self) -> dict[str, Any]:
         """What the transformers of our own have found, and not their attributes, which belong to scikit-learn."""
         names = self.names[: len(self.names) // 2] if len(self.told) else self.names
-        others = [name for name in names if name not in ("plain", *ENRICHED)]
+        others = [name for name in names if name not in KNOWN]
         if others:
             raise TypeError(
                 f"encodings of QMSClassifierCV has a transformer of its own, {others[0]}, which a model file cannot "
@@ -172,7 +184,8 @@ class Encodings:
     def _set_state(self, state: dict[str, Any]) -> None:
         require_names(state, "Encodings", ["names", "n_features", "enriched"], ["told"])
         names, p, enriched = state["names"], state["n_features"], state["enriched"]
-        known = isinstance(names, list) and len(names) > 0 and set(names) <= {"plain", *ENRICHED}
+        known = isinstance(names, list) and len(names) > 0 and set(names) <= set(KNOWN)
+        known = known and (ONE_HOT not in names or "enriched" in names[: names.index(ONE_HOT)])
         require(known, "an encoding is unknown")
         require(type(p) is int and 0 < p < 2**31, "the number of features is wrong")  # columns are 32-bit numbers
         spend(100 * p * len(names), "the columns of the encodings")
@@ -196,11 +209,16 @@ def _enrichment(
     return ColumnTransformer([("values", one_hot, values), ("hinges", splines, hinges)], sparse_threshold=0)
 
 
-def _enriched_width(X: Array) -> int:
-    """How many columns "enriched" would have, and as many more as X has to tell gaps."""
-    n_values = [len(np.unique(column)) for column in X.T]
-    new = (n if FEWEST_VALUES <= n <= MOST_VALUES else N_KNOTS - 1 if n > MOST_VALUES else 0 for n in n_values)
-    return int(2 * X.shape[1] + sum(new))
+def _enriched_width(n_values: Array) -> int:
+    """How many columns "enriched" would have, and as many more to tell gaps; of columns with so many values each."""
+    few = (n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES)
+    return int(2 * len(n_values) + n_values[few].sum() + (N_KNOTS - 1) * (n_values > MOST_VALUES).sum())
+
+
+def _mostly_codes(n_values: Array) -> bool:
+    """Whether half of the columns that have three values or more have few: these may be codes, without an order."""
+    few = np.sum((n_values >= FEWEST_VALUES) & (n_values <= MOST_VALUES))
+    return bool(0 < few >= 0.5 * np.sum(n_values >= FEWEST_VALUES))
 
 
 def _distinct_gaps(gap: Array) -> Array:

@@ -43,6 +43,7 @@ LEAST_SHIFT = 0.1  # share of the rows that a shift must concern
 FEW = 500  # cells
 EMPTY = 0.0, float("inf"), float("-inf")  # sum, least and greatest of no numbers
 REST = object()  # the place of all values but those that are kept
+LAST_MOMENT = 2**53  # seconds; no date is beyond it, whatever a cell says
 NUMERIC = ("number", "code", "date")  # kinds whose cells are numbers
 
 
@@ -220,7 +221,7 @@ class Seen:
         """A cell as people write it."""
         if cell is None or cell != cell:
             return "missing"
-        if self.kind == "date":
+        if self.kind == "date" and abs(cell) < LAST_MOMENT:
             moment = str(np.datetime64(round(float(cell)), "s"))
             return moment.removesuffix("T00:00:00").replace("T", " ")
         return f"{cell:.6g}" if self.is_numeric else str(cell)

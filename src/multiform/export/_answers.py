@@ -357,7 +357,7 @@ def _encoded(graph: Graph, encodings: Encodings, categories: Categories | None, 
             *(_of_codes(graph, plain, one, precision) for one in categories.coded if one.width),
         )
     parts = [plain]
-    names = [name for name in encodings.names if name != "plain"]
+    names = [name for name in encodings.names if name not in ("plain", "one-hot")]
     for name, transformer in zip(names, encodings.transformers, strict=True):
         if name in ENRICHED:
             for _, part, columns in transformer.transformers_:

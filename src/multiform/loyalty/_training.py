@@ -23,12 +23,11 @@ from multiform._typing import Array, Floats, Indices
 from multiform.classifier import QMSClassifier, fitted_classifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.defaults import components_for, noise_levels, solver_for, usual_noise
-from multiform.fitting import best_calibrated, drawn_seed, masked_weights
+from multiform.fitting import all_but, best_calibrated, drawn_seed, masked_weights, unseen_scores
 from multiform.folds import Split
 from multiform.inputs import class_weights_of, of_mean_one
 from multiform.loyalty._alterations import Alterations
 from multiform.loyalty._committee import Committee
-from multiform.prediction import log_scores
 from multiform.runtime import jobs_for
 from multiform.separators import Separators, entries_of
 from multiform.solvers import AdamSolver, CpmSolver
@@ -106,22 +105,18 @@ def quadratic_committees(
 def _chosen_levels(trainer: Trainer, nominals: Trained, levels: Sequence[float], splits: list[Split]) -> list[int]:
     """Which noise level the committee of all rows has, and that of each split."""
     n_parts = 1 + len(splits)
-    judged = np.concatenate([test for _, test in splits])
+    judged = np.concatenate([np.sort(test) for _, test in splits])
     split = np.repeat(np.arange(len(splits)), [len(test) for _, test in splits])
-    scores = [
-        np.concatenate(
-            [
-                log_scores(nominals.separators(level * n_parts + 1 + k).values(trainer.rows.part(test), trainer.engine))
-                for k, (_, test) in enumerate(splits)
-            ]
-        )
-        for level in range(len(levels))
+    masks = [all_but(len(trainer.target), test) for _, test in splits]
+    models = [
+        [nominals.separators(level * n_parts + 1 + k) for level in range(len(levels))] for k in range(len(splits))
     ]
+    scores, _, _ = unseen_scores(trainer, models, masks)
     chosen = []
     for left_out in range(-1, len(splits)):
         used = split != left_out
         weight = None if trainer.weight is None else trainer.weight[judged[used]]
-        chosen.append(best_calibrated([one[used] for one in scores], trainer.target[judged[used]], weight)[0])
+        chosen.append(best_calibrated(scores[:, used], trainer.target[judged[used]], weight)[0])
     return chosen
 
 

@@ -1,13 +1,18 @@
-"""Tables that programs send as Arrow streams, which may be anybody's bytes.
+"""Tables that programs send as Arrow streams, and large matrices in JSON, which may be anybody's bytes.
 
 They are read by Arrow's own library: that of polars believes whatever sizes a stranger states. What is compressed is
 refused before it is opened, as a few kilobytes may become gigabytes.
+
+Python's own reader of JSON lets no other thread go on until it has read everything, and so is for small bodies; Arrow's
+does, and is quicker with numbers.
 """
 
 from __future__ import annotations
 
 import struct
 from typing import Any
+
+import numpy as np
 
 from multiform.web._problems import Problem
 
@@ -43,6 +48,33 @@ def arrow_table(body: bytes, most: int) -> Any:
     if not rows:
         raise Problem(422, "there are no rows.")
     return table
+
+
+def matrix_of_json(body: bytes, n_columns: int) -> tuple[Any, bool] | None:
+    """``{"rows": [[...], ...], "chances": ...}``, all of it finite numbers: the matrix, and what chances says.
+
+    None of anything else: whoever reads it in the usual way can say what it is.
+    """
+    try:
+        import pyarrow as pa
+        from pyarrow import json
+    except ImportError:
+        return None
+    schema = pa.schema({"rows": pa.list_(pa.list_(pa.float64())), "chances": pa.bool_()})
+    parsing = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    reading = json.ReadOptions(use_threads=False, block_size=len(body) + 1)
+    try:
+        table = json.read_json(pa.py_buffer(body), reading, parsing)
+    except (pa.ArrowException, ValueError, OSError):
+        return None
+    if len(table) != 1 or table["rows"].null_count:
+        return None
+    rows = table["rows"].combine_chunks().values
+    cells, ends = rows.values, rows.offsets.to_numpy()
+    if rows.null_count or cells.null_count or not len(rows) or (np.diff(ends) != n_columns).any():
+        return None
+    matrix = cells.to_numpy().reshape(-1, n_columns)
+    return (matrix, bool(table["chances"][0].as_py())) if np.isfinite(matrix).all() else None
 
 
 def _check_types(pa: Any, schema: Any) -> None:

@@ -18,7 +18,7 @@ from multiform.web._guard import form_of
 from multiform.web._model import PlanModel
 from multiform.web._picture import colours, path_picture
 from multiform.web._problems import Problem
-from multiform.web._render import Renderer, attachment, form_with_file, whole
+from multiform.web._render import Renderer, attachment, form_with_file, to_the_start, whole
 from multiform.web._sessions import Case, Sessions
 from multiform.web._words import Words
 
@@ -31,6 +31,7 @@ def bedside_routes(model: PlanModel, sessions: Sessions, render: Renderer) -> li
     bedside = _Bedside(model, sessions, render)
     return [
         Route("/", bedside.begin),
+        Route("/cases", to_the_start, methods=["GET"]),
         Route("/cases", bedside.first, methods=["POST"]),
         Route("/cases/file", bedside.open, methods=["POST"]),
         Route("/cases/{id}", bedside.look, methods=["GET"]),
@@ -103,9 +104,8 @@ class _Bedside:
 
         def told() -> dict[str, Any]:
             with self.sessions.at(id) as case:
-                done = case.session.as_dict()["bill"]
                 test = self.tests[int(asked)] if asked.isdecimal() and int(asked) < len(self.tests) else None
-                known = test in {line["test"] for line in done}
+                known = test in case.session.bill
                 notice = words("changed_meanwhile") if "changed" in request.query_params else ""
                 return self.told(case, words, place=("correct", test) if known else None) | {"notice": notice}
 
@@ -221,8 +221,7 @@ class _Bedside:
 
     def waiting(self, session: DiagnosisSession) -> list[str]:
         """Tests that were neither done nor said to be impossible; the next one is asked for by itself."""
-        told = session.as_dict()
-        passed = {line["test"] for line in told["bill"]} | set(told["not_available"])
+        passed = {*session.bill, *session.unavailable_tests}
         return [test for test in self.tests if test not in passed]
 
     def told(
@@ -234,9 +233,8 @@ class _Bedside:
         the test of a correction.
         """
         session, mend = case.session, mend or {}
-        told = session.as_dict()
+        chances = {str(label): chance for label, chance in session.chances.items()}
         events = json.loads(session.to_json())["events"]
-        prices = {line["test"]: line["price"] for line in told["bill"]}
         following = session.next_evidence
         correcting = place[1] if place is not None and place[0] == "correct" else None
 
@@ -258,7 +256,7 @@ class _Bedside:
                     "number": self.tests.index(test),
                     "done": values is not None,
                     "shown": None if values is None else self.shown(values, words),
-                    "price": prices.get(test),
+                    "price": session.bill.get(test),
                     "entries": entries(test) if test == correcting else None,
                 }
             )
@@ -268,8 +266,8 @@ class _Bedside:
         asked = asked or ([] if following is None else entries(following.name))
         if place is not None and place[0] == "known":
             asked = [entry for _, _, found in others for entry in found]
-        chances = sorted(told["chances"].items(), key=lambda one: -one[1])
-        numbered = dict(colours(self.model.classes))
+        ranked = sorted(chances.items(), key=lambda one: -one[1])
+        numbered, ahead = dict(colours(self.model.classes)), session.ahead
         return {
             "case_id": case.id,
             "version_of_case": case.version,
@@ -279,9 +277,9 @@ class _Bedside:
             "open_cases": [],
             "finished": session.finished,
             "suffices": session.suffices,
-            "diagnosis": told["diagnosis"],
+            "diagnosis": str(session.diagnosis),
             "chance": session.chance,
-            "chances": [(label, chance, numbered[label]) for label, chance in chances],
+            "chances": [(label, chance, numbered[label]) for label, chance in ranked],
             "loyalty": session.loyalty,
             "spent": session.spent,
             "panel": float(self.model.planner.panel_cost_),
@@ -294,10 +292,9 @@ class _Bedside:
             "others_open": place is not None and place[0] == "known",
             "notes": [
                 words("recorded_not_used", name=one.feature, value=one.value, seen=self.had(one.feature, words))
-                for one in session.unfamiliar(session.observed)
+                for one in (session.unfamiliar(session.observed) if session.notes else ())
             ],
-            "steps": session.ahead,
-            "picture": path_picture(session.ahead, self.model.classes, words),
+            "picture": path_picture(ahead, self.model.classes, words),
             "key": colours(self.model.classes),
             "session_json": session.to_json(),
             "n_tests": len(self.tests),

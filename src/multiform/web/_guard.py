@@ -62,6 +62,8 @@ class Limits:
         Of the body of a request, and of the bodies of all requests at once.
     body_seconds : float
         Until the body is there, and between two pieces of an answer that is read.
+    json_bytes : int
+        Of a body in JSON that is no list of lists of finite numbers: reading it holds all others up.
     cells : int
         Values in a body: rows times columns.
     requests : int
@@ -75,6 +77,7 @@ class Limits:
     body_bytes: int = 64 * 2**20
     all_bytes: int = 256 * 2**20
     body_seconds: float = 60.0
+    json_bytes: int = 16 * 2**20
     cells: int = 10_000_000
     requests: int = 64
     connections: int = 512
@@ -142,15 +145,29 @@ class Access:
 
     def is_ours(self, host: str) -> bool:
         """Whether a ``Host`` header names this server."""
-        name, mark, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
-        name = (name if mark else host).strip("[]").lower()
-        if mark and not port.isdecimal():
-            return False
-        return name in self.names or ("*" in self.names and _is_address(name))
+        name, port = _parted(host)
+        return port.isdecimal() and (name in self.names or ("*" in self.names and _is_address(name)))
+
+    def is_own_page(self, origin: str, scheme: str, host: str) -> bool:
+        """Whether an ``Origin`` is that of our own pages, as the browser knows us: under a name that was given, a
+        server that speaks TLS may stand between.
+        """
+        name, _ = _parted(host)
+        may_be_proxied = name in self.names and name not in LOOPBACK
+        schemes = {scheme, "https"} if may_be_proxied else {scheme}
+        return origin.lower() in {f"{one}://{host.lower()}" for one in schemes}
 
 
 def _same(given: str, own: str) -> bool:
     return compare_digest(given.encode("utf-8", "replace"), own.encode())
+
+
+def _parted(host: str) -> tuple[str, str]:
+    """Name and port of a host, in small letters; the port is 0 where there is none."""
+    name, mark, port = host.rpartition(":")
+    if not mark or host.endswith("]"):
+        name, port = host, "0"
+    return name.strip("[]").lower(), port
 
 
 def _is_address(name: str) -> bool:
@@ -224,8 +241,7 @@ class Guard:
         if len(request.scope["query_string"]) > MOST_QUERY:
             raise Problem(400, f"the query of an address may have {MOST_QUERY} characters.")
         origin, fetched = headers.get("origin"), headers.get("sec-fetch-site")
-        own = f"{request.scope['scheme']}://{hosts[0]}"
-        if origin is not None and origin.lower() != own.lower():
+        if origin is not None and not access.is_own_page(origin, request.scope["scheme"], hosts[0]):
             raise Problem(403, "the request comes from another page; only pages of this server may ask it.")
         navigates = request.method in CHANGES_NOTHING and headers.get("sec-fetch-mode") == "navigate"
         if fetched in ("cross-site", "same-site") and not navigates:

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from multiform.columns import polars
 from multiform.files import plain
 from multiform.tables import Familiarity, MatrixModel, Source, TableError, batches
-from multiform.web._arrow import ARROW, arrow_table
+from multiform.web._arrow import ARROW, arrow_table, matrix_of_json
 from multiform.web._model import PlanModel, TableModel
 from multiform.web._openapi import description
 from multiform.web._problems import Problem
@@ -28,7 +28,7 @@ from multiform.web._work import Work
 JSON, CSV, LINES = "application/json", "text/csv", "application/x-ndjson"
 PIECE = 2_000  # rows that are answered at a time where answers come as they are made
 MOST_NOTES = 10
-SMALL = 10_000  # bytes
+SMALL, LARGE = 10_000, 1_000_000  # bytes
 
 
 def interface_routes(model: PlanModel | TableModel) -> list[Route]:
@@ -102,6 +102,10 @@ async def _object(request: Request, allowed: dict[str, Any], needed: tuple[str, 
         raise Problem(415, f"this address takes {JSON}; got another content-type.")
     body = await request.body()
     state = request.app.state
+    if len(body) > state.limits.json_bytes:
+        raise Problem(
+            413, f"JSON may have {state.limits.json_bytes:,} bytes; send a table as CSV or as an Arrow stream."
+        )
     large = len(body) > 100_000
     value = await state.work(parsed, body, state.limits.cells) if large else parsed(body or b"{}", state.limits.cells)
     if not isinstance(value, dict):
@@ -212,9 +216,13 @@ async def _predict(request: Request) -> Response:
     model, told = state.model, _Told(state.model)
     wanted = _wanted(request, media)
     if media == JSON:
+        body = await request.body()
+        if isinstance(model.model, MatrixModel) and len(body) > LARGE and body.count(b",") < state.limits.cells:
+            found = await work(matrix_of_json, body, len(model.fields))
+            if found is not None:
+                return await work(_answered_rows, told, *found, wanted)
         value = await _object(request, {"rows": list, "columns": list, "chances": bool}, ("rows",))
-        is_small = len(await request.body()) < SMALL
-        return await (work.small if is_small else work)(_answered, model, told, value, wanted)
+        return await (work.small if len(body) < SMALL else work)(_answered, model, told, value, wanted)
     chances = _flag(request, "chances")
     body = await request.body()
     if media == ARROW:
@@ -245,11 +253,15 @@ def _flag(request: Request, name: str) -> bool:
 
 
 def _answered(model: TableModel, told: _Told, value: dict[str, Any], wanted: str) -> Response:
-    return _written(told, told.answers(_rows(model, value), value.get("chances", False)), wanted)
+    return _answered_rows(told, _rows(model, value), value.get("chances", False), wanted)
 
 
 def _answered_arrow(model: TableModel, told: _Told, body: bytes, most: int, chances: bool, wanted: str) -> Response:
-    return _written(told, told.answers(_of_arrow(model, body, most), chances), wanted)
+    return _answered_rows(told, _of_arrow(model, body, most), chances, wanted)
+
+
+def _answered_rows(told: _Told, rows: Any, chances: bool, wanted: str) -> Response:
+    return _written(told, told.answers(rows, chances), wanted)
 
 
 def _written(told: _Told, answers: Any, wanted: str) -> Response:

@@ -158,7 +158,11 @@ class TableModel:
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """Rows as a polars frame; a cell is a number, text, a moment, true, false or None, and one left out a gap."""
         names = dict.fromkeys(name for row in rows for name in row)
-        return polars().DataFrame([_series(name, [row.get(name) for row in rows]) for name in names])
+        columns = {name: [row.get(name) for row in rows] for name in names}
+        for name, field in self.fields.items():
+            if field.kind == "date" and name in columns:
+                columns[name] = _moments(columns[name])
+        return polars().DataFrame([_series(name, cells) for name, cells in columns.items()])
 
     def answers(self, rows: Any, *, chances: bool = False) -> tuple[Any, Any]:
         """As `TableClassifier.answers`: a frame of ``label``, ``chance`` and so on, and what is unlike training."""
@@ -177,6 +181,7 @@ class TableModel:
         told : dict
             ``label``, ``chance``; ``loyalty`` and ``accepted`` where the model knows them; ``unfamiliar``, words or
             None, and ``unfamiliar_cells``, which these are (``column``, ``value``, ``seen``); ``chances`` by class;
+            of a promise, how sure the answer is and must be to be given (``trust``, ``trust_needed``);
             ``deciding``, by column, how the chance of the label changes if that cell were not known (``change``): the
             greater, the more it holds the decision. Of a classifier without a table, its exact ``share`` in the
             decision.
@@ -193,8 +198,21 @@ class TableModel:
             what, deciding = "share", dict(zip(self.fields, shares.tolist(), strict=True))
         ranked = sorted(deciding.items(), key=lambda one: -abs(one[1]))
         told |= {"chances": chances, "deciding": [{"column": name, what: size} for name, size in ranked]}
+        told |= self._trust(frame)
         told["unfamiliar_cells"] = found.cells.drop("row").to_dicts()
         return dict(plain(told | {"notes": found.sentences()}))
+
+    def _trust(self, frame: Any) -> dict[str, float | None]:
+        """Of a promise: how sure the answer is, and how sure it must be to be given; None where it never is."""
+        triage = self.estimator
+        if self.promise is None or np.ndim(triage.thresholds_) != 1:  # parts have thresholds of their own
+            return {}
+        row = self.model.transform(frame) if isinstance(self.model, TableClassifier) else self.model.named(frame)
+        said = np.flatnonzero(np.asarray(triage.estimator_.classes_) == triage.estimator_.predict(row)[0])
+        needed = float(triage.thresholds_[said[0]]) if len(said) else np.inf
+        if needed == -np.inf:  # every answer of the class is given
+            return {}
+        return {"trust": float(triage.trust_score(row)[0]), "trust_needed": needed if np.isfinite(needed) else None}
 
     def least_change(self, case: Mapping[str, Any], locked: Sequence[str] = ()) -> dict[str, Any] | None:
         """The least change of a case that would alter its label; columns that are `locked` stay as they are.
@@ -285,6 +303,15 @@ def _series(name: str, cells: list[Any]) -> Any:
     if not kinds <= {int, float, bool, str}:
         raise TableError("a cell is a number, text, true, false or null; got a list or an object.", column=name, row=0)
     return pl.Series(name, [cell if cell is None or isinstance(cell, str) else _text(cell) for cell in cells])
+
+
+def _moments(cells: list[Any]) -> list[Any]:
+    """Text that is a date as ISO 8601 has it, as such, however training wrote it; if all of it is."""
+    try:
+        read = [datetime.fromisoformat(cell).replace(tzinfo=None) if isinstance(cell, str) else cell for cell in cells]
+    except ValueError:
+        return cells
+    return read if {type(cell) for cell in read} <= {datetime, type(None)} else cells
 
 
 def _double(value: float) -> float:

@@ -7,6 +7,7 @@ tab and loading again are sound, and nothing of a patient stands in an address. 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +20,9 @@ from multiform.web._questions import question_routes
 from multiform.web._render import Renderer
 from multiform.web._sessions import Sessions
 from multiform.web._tables import table_routes
-from multiform.web._words import Words
+from multiform.web._words import Words, languages
+
+TITLES = {401: 401, 403: 401, 404: 404, 409: 409, 413: 413, 421: 401}  # statuses, and whose title they share
 
 
 def page_routes(model: PlanModel | TableModel, sessions: Sessions | None, words: Mapping[str, Words]) -> list[Route]:
@@ -33,15 +36,21 @@ def page_routes(model: PlanModel | TableModel, sessions: Sessions | None, words:
     return [*routes, *question_routes(model, render), *table_routes(model, render)]
 
 
+@cache
+def _renderer(language: str) -> Renderer:
+    """For pages of refusals, of which there may be many."""
+    return Renderer(languages(language), model=None)
+
+
 def refusal_page(words: Mapping[str, Words], request: Request, problem: Problem) -> Response:
     """A page that says what went wrong. Whoever has not shown a token learns nothing of the model from it."""
-    render = Renderer(words, model=None)
+    render = _renderer(next(iter(words)))
     speak = render.words(request)
-    title = speak(f"error_{problem.status}" if problem.status in (404, 409, 413) else "error_400")
+    title = speak(f"error_{TITLES.get(problem.status, 400)}")
     reason = (
         speak("error_404_case") if problem.name == "no-such-case" else problem.detail[:1].upper() + problem.detail[1:]
     )
-    page = render(request, "refusal.html", problem.status, title=title, reason=reason)
+    page = render(request, "refusal.html", problem.status, title=title, reason=reason, path="/")
     for name, value in problem.response().headers.items():
         if name in ("connection", "retry-after", "www-authenticate"):
             page.headers[name] = value

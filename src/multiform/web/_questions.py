@@ -22,7 +22,7 @@ from multiform.web._guard import form_of
 from multiform.web._model import TableModel
 from multiform.web._picture import colours
 from multiform.web._problems import Problem
-from multiform.web._render import Renderer
+from multiform.web._render import Renderer, to_the_start
 from multiform.web._words import Words
 
 MOST_KEPT = 1_000  # questions; the oldest make room
@@ -43,6 +43,7 @@ def question_routes(model: TableModel, render: Renderer) -> list[Route]:
     pages = _Questions(model, render)
     return [
         Route("/", pages.begin),
+        Route("/cases", to_the_start, methods=["GET"]),
         Route("/cases", pages.ask, methods=["POST"]),
         Route("/cases/{id}", pages.answer),
         Route("/cases/{id}/locks", pages.lock, methods=["POST"]),
@@ -72,11 +73,17 @@ class _Questions:
         first = None if other is None else self.kept(other)
         found = [typed(entry, form, words) for entry in self.entries(words)]
         entries = [entry for entry, _ in found]
-        if any(entry.mend for entry in entries):
+        values, reason = {entry.name: value for entry, value in found}, ""
+        if not any(entry.mend for entry in entries):
+            try:
+                await request.app.state.work(self.model.assess, values)
+            except ValueError as error:  # a number, say, that no model can read
+                reason = str(error)
+        if reason or any(entry.mend for entry in entries):
+            told = self.told(entries) | {"reason": reason}
             if other is not None and first is not None:
-                return self.render(request, "beside.html", **await self._beside(request, other, first, entries))
-            return self.render(request, "question.html", **self.told(entries))
-        values = {entry.name: value for entry, value in found}
+                told = await self._beside(request, other, first, entries) | {"reason": reason}
+            return self.render(request, "question.html" if first is None else "beside.html", **told)
         id = self.keep(Question(values, () if first is None else first.locked))
         return RedirectResponse(f"/cases/{id}#answer" if other is None else f"/compare/{other}/{id}", 303)
 
@@ -154,7 +161,7 @@ class _Questions:
     def told(self, entries: Sequence[Field]) -> dict[str, Any]:
         """What the page of a form shows before there is an answer."""
         wrong = [entry.key for entry in entries if entry.mend]
-        told = {"case_id": "", "answer": None, "change": None, "locked": (), "view": "case"}
+        told = {"case_id": "", "answer": None, "change": None, "locked": (), "view": "case", "reason": ""}
         return told | {
             "entries": entries,
             "mend": bool(wrong),
@@ -180,6 +187,8 @@ class _Questions:
             "loyalty": told.get("loyalty"),
             "accepted": told.get("accepted"),
             "unfamiliar": told.get("unfamiliar"),
+            "trust": told.get("trust"),
+            "trust_needed": told.get("trust_needed"),
             "notes": [self.note(cell, known, words) for cell in told["unfamiliar_cells"]],
             "exact": exact,
             "second": next((label for label, _ in chances if label != str(told["label"])), ""),

@@ -113,6 +113,11 @@ async def form_with_file(request: Request, name: str) -> tuple[dict[str, str], s
         await form.close()
 
 
+async def to_the_start(request: Request) -> Response:
+    """Whoever asks for an address that only takes forms, as after choosing a language, begins anew."""
+    return RedirectResponse("/", 303)
+
+
 def whole(form: Mapping[str, str], name: str) -> int:
     """A number that the page itself has put into a form."""
     text = form.get(name, "")

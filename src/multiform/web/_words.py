@@ -77,7 +77,9 @@ class Words:
 
 def short(value: Any, most: int = MOST_LETTERS) -> str:
     """Text of a model file or of a case as it may stand in a page: printable, of bounded length."""
-    text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(value))
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -264,7 +264,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds = int(folds.max()) + 1
         if n_folds < 2:
             raise ValueError(f"QMSClassifierCV needs at least 2 samples to split; got n_samples={len(target)}.")
-        others = partners_named(self.partners, n_folds)
+        others = partners_named(self.partners, n_folds, self.n_jobs)
         if categories is not None:
             categories, X = categories.crossed(X, target, folds, len(classes))
         encodings = Encodings(self.encodings).fit(X, gaps, finer=not others)

@@ -72,14 +72,14 @@ def doubted(chances: Doubles) -> Doubles:
     return np.asarray(np.log((1 - DOUBT) * chances + DOUBT / chances.shape[-1]))
 
 
-def partners_named(asked: Any, n_folds: int) -> dict[str, Any]:
+def partners_named(asked: Any, n_folds: int, n_jobs: int | None) -> dict[str, Any]:
     """Unfitted classifiers by name, for `partners` of `QMSClassifierCV`: None, "trees" or a sequence of classifiers."""
     if asked is None:
         return {}
     if isinstance(asked, str):
-        n_trees = -(-N_TREES // n_folds)
+        shared = {"n_estimators": -(-N_TREES // n_folds), "n_jobs": effective_threads(n_jobs)}
         boosting = HistGradientBoostingClassifier(max_iter=BOOSTS, max_leaf_nodes=LEAVES, early_stopping=False)
-        asked = [ExtraTreesClassifier(n_trees), RandomForestClassifier(n_trees), boosting]
+        asked = [ExtraTreesClassifier(**shared), RandomForestClassifier(**shared), boosting]
     named: dict[str, Any] = {}
     for partner in asked:
         if not (is_classifier(partner) and hasattr(partner, "predict_proba")):
@@ -129,7 +129,8 @@ def cross_fitted(
     def fit(task: tuple[str, int, int]) -> Any:
         name, fold, seed = task
         held = folds == fold
-        model = _seeded(clone(partners[name]), seed)
+        model = clone(partners[name])
+        model.set_params(**{one: seed for one, value in _parameters(model, "random_state").items() if value is None})
         told: dict[str, Any] = {}
         if weight is not None:
             if not has_fit_parameter(model, "sample_weight"):
@@ -144,20 +145,24 @@ def cross_fitted(
             unseen[places[name], held] = doubted(_chances(model, rows[held], n_classes))
         return model
 
+    # Where joblib has threads of its own, models are fitted one after the other: begun from several of ours at a time,
+    # it loses the filters of warnings.
+    alone = [task for task in tasks if _parameters(partners[task[0]], "n_jobs")]
+    side_by_side = [task for task in tasks if task not in alone]
     with single_threaded_blas():
-        fitted = in_threads(fit, tasks, effective_threads(n_jobs))
+        fitted = dict(zip(alone, map(fit, alone), strict=True))
+        fitted |= dict(zip(side_by_side, in_threads(fit, side_by_side, effective_threads(n_jobs)), strict=True))
     found = []
-    for name, place in places.items():
-        models = fitted[place * n_folds : (place + 1) * n_folds]
+    for name in partners:
+        models = [fitted[task] for task in tasks if task[0] == name]
         forest = Forest.of(models, n_classes)
         found.append(Partner(name, models if forest is None else forest, n_classes))
     return found, unseen
 
 
-def _seeded(model: Any, seed: int) -> Any:
-    """A clone with a seed of its own wherever it has a `random_state` that is not set, also in its parts."""
-    unset = [name for name, value in model.get_params().items() if name.endswith("random_state") and value is None]
-    return model.set_params(**dict.fromkeys(unset, seed))
+def _parameters(model: Any, called: str) -> dict[str, Any]:
+    """The parameters of this name that a classifier and its parts have."""
+    return {name: value for name, value in model.get_params().items() if name.split("__")[-1] == called}
 
 
 def _chances(model: Any, rows: Floats, n_classes: int) -> Doubles:

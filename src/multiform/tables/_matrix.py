@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import get_tags
 
 from multiform._typing import Array, Bools
-from multiform.columns import TableError, as_numbers, polars
+from multiform.columns import TableError, as_numbers, as_text, polars
 from multiform.tables._classifier import answers_of
 from multiform.tables._familiarity import Familiarity
 from multiform.tables._labels import labels_of
@@ -42,12 +43,20 @@ class MatrixModel:
                 return matrix
         columns = []
         for name in wanted:
-            values, unreadable = as_numbers(frame[name])
-            if unreadable or np.isnan(values).any():
-                row = int(np.flatnonzero(np.isnan(values))[0])
+            values, _ = as_numbers(frame[name])
+            wrong = np.isnan(values)
+            if wrong.any() and self.takes_gaps:
+                wrong &= ~_gaps(frame[name])
+            if wrong.any():
+                row = int(np.flatnonzero(wrong)[0])
                 raise TableError(f"the model needs a number; got {frame[name][row]!r}.", column=name, row=row)
             columns.append(values)
         return np.column_stack(columns)
+
+    @property
+    def takes_gaps(self) -> bool:
+        """Whether a number may be missing."""
+        return bool(get_tags(self.estimator_).input_tags.allow_nan)
 
     def named(self, frame: Any) -> Any:
         """The same as a table, if the estimator knows its columns by names, which it else would miss."""
@@ -81,6 +90,13 @@ class MatrixModel:
             truths = {"true": True, "false": False, "1": True, "0": False}
             return np.array([truths.get(label.lower(), label) for label in labels.tolist()], dtype=object), present
         return labels, present
+
+
+def _gaps(series: Any) -> Bools:
+    """Which cells are empty, or no number by their own account."""
+    if series.dtype.is_float():
+        return np.asarray((series.is_null() | series.is_nan().fill_null(True)).to_numpy(), dtype=bool)
+    return np.asarray(as_text(series).is_null().to_numpy(), dtype=bool)
 
 
 def _number(text: str) -> float | str:

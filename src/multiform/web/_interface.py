@@ -173,7 +173,7 @@ def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
     table = arrow_table(body, most)
     wanted = list(model.fields)
     if isinstance(model.model, MatrixModel) and not any(column.null_count for column in table.columns):
-        named = getattr(model.estimator, "feature_names_in_", None) is not None
+        named = hasattr(model.estimator, "feature_names_in_") or set(wanted) == set(table.column_names)
         kinds = {str(kind) for kind in table.schema.types}
         fits = set(wanted) <= set(table.column_names) if named else len(wanted) == table.num_columns
         if fits and len(kinds) == 1 and kinds <= {"float", "double"}:

@@ -137,7 +137,7 @@ class TableModel:
                     values = column.values if isinstance(column, Code) or column.role == "category" else ()  # type: ignore[attr-defined]
                     self.fields[column.name] = Field.of(column.name, column.role, model.seen_.get(column.name), values)
         else:
-            self.fields = {one: Field(one, "number", may_be_missing=False) for one in model.encoded_names()}
+            self.fields = {one: Field(one, "number", may_be_missing=model.takes_gaps) for one in model.encoded_names()}
         self.promise: dict[str, float] | None = None
         if hasattr(self.estimator, "target_accuracy"):
             known = float(self.estimator.target_accuracy), float(self.estimator.confidence)
@@ -158,6 +158,10 @@ class TableModel:
     def frame(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """Rows as a polars frame; a cell is a number, text, a moment, true, false or None, and one left out a gap."""
         names = dict.fromkeys(name for row in rows for name in row)
+        if isinstance(self.model, MatrixModel):  # which may know its columns by their order alone
+            if lacking := [name for name in self.fields if name not in names]:
+                raise TableError(f"The table has no column {lacking[0]!r}, which the model needs.")
+            names = dict.fromkeys([*self.fields, *names])
         columns = {name: [row.get(name) for row in rows] for name in names}
         for name, field in self.fields.items():
             if field.kind == "date" and name in columns:

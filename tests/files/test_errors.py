@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.kernel_approximation import Nystroem
+from sklearn.svm import SVC
 
 import multiform
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
@@ -188,8 +189,8 @@ def test_columns_of_an_ensemble_stay_inside_the_matrix(tmp_path):
     [
         (RandomForestClassifier(), r"multiform\.save writes QMSClassifier, .*; got a RandomForestClassifier"),
         (
-            LoyaltyClassifier(RandomForestClassifier()),
-            "estimator of LoyaltyClassifier is a sklearn.*RandomForestClassifier",
+            LoyaltyClassifier(SVC()),
+            "estimator of LoyaltyClassifier is a sklearn.*SVC",
         ),
         (QMSClassifierCV(encodings=["plain", Nystroem()]), "encodings of QMSClassifierCV is a .*Nystroem"),
         (TriageClassifier(QMSClassifier(), score_method=lambda model, X: X[:, 0]), "score_method .* is the function"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from sklearn.datasets import load_digits, make_blobs
 
+import multiform.training  # noqa: F401  (it asks for the type below, and comes late otherwise)
 from multiform.engines import CpuEngine
 
 settings.register_profile("same", deadline=None, max_examples=20, derandomize=True)

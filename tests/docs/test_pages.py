@@ -75,7 +75,7 @@ def test_files_named_in_the_tour_exist():
     package = ROOT / "src" / "multiform"
     assert len(names) > 20
     for name in names:
-        assert any((package / folder / name).exists() for folder in ("", "engines", "solvers", "core")), name
+        assert any((package / folder / name).exists() for folder in ("", "engines", "solvers", "core", "web")), name
 
 
 def test_a_wrong_page_is_caught(tmp_path):

@@ -197,7 +197,9 @@ def _each(columns: Sequence[Column], frame: Any) -> Iterator[tuple[Column, Any, 
     known = set(frame.columns)
     if lost := [column.name for column in columns if column.name not in known]:
         raise TableError(f"The table has no column {lost[0]!r}, which the model needs; it has {listed(frame.columns)}.")
-    given = polars().DataFrame([frame.get_column(column.name) for column in columns])  # no query: it is one row's time
+    given = polars().DataFrame(
+        {one.name: frame.get_column(one.name) for one in columns}
+    )  # no query: it is one row's time
     read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not one.decimal_comma])
     for column, series in zip(columns, read.get_columns(), strict=True):
         cells, unreadable = column.read(series)

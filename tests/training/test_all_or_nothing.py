@@ -73,7 +73,7 @@ def test_a_fit_that_is_refused_changes_nothing(name, fitted):
 
 
 @pytest.mark.parametrize("name", ["qms", "cv", "loyalty", "triage"])
-@pytest.mark.parametrize("late", ["solve", "fit_temperature"], ids=["in training", "when all models are trained"])
+@pytest.mark.parametrize("late", ["in training", "when all models are trained"])
 def test_an_interrupted_fit_changes_nothing_and_draws_nothing(name, late, monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 120)
@@ -84,10 +84,10 @@ def test_an_interrupted_fit_changes_nothing_and_draws_nothing(name, late, monkey
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt("enough")
 
-    places = {"solve": ["training"], "fit_temperature": ["fitting", "classifier_cv", "loyalty._score"]}
+    temperatures = ["fitting.fit_temperatures", "classifier_cv.fit_temperatures", "loyalty._score.fit_temperature"]
     with monkeypatch.context() as patched:
-        for place in places[late]:
-            patched.setattr(f"multiform.{place}.{late}", interrupted)
+        for place in ["training.solve"] if late == "in training" else temperatures:
+            patched.setattr(f"multiform.{place}", interrupted)
         with pytest.raises(KeyboardInterrupt, match="enough"):
             model.fit(X[:, :2], y)
     assert model.n_features_in_ == 4

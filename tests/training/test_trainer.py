@@ -44,11 +44,12 @@ def test_values_of_the_training_rows_are_those_of_the_users_rows(trainer, blobs,
 
 
 def test_a_merged_model_is_the_mean_of_its_members_at_their_levels(trainer):
-    """f = mean of f_member / level, the level the geometric mean of the member's values."""
+    """f = mean of f_member / level, times the levels' mean; the level is the geometric mean of the member's values."""
     trained = trainer.train(members(3), AdamSolver(3, 32), 2)
     values = [trained.separators(member).values(trainer.rows, trainer.engine) for member in range(3)]
     parts = [f.astype(np.float64) for f in values]
-    mean = np.mean([f / np.exp(np.log(f).mean()) for f in parts], axis=0)
+    levels = [np.exp(np.log(f).mean()) for f in parts]
+    mean = np.mean([f / level for f, level in zip(parts, levels, strict=True)], axis=0) * np.exp(np.log(levels).mean())
     np.testing.assert_allclose(trained.merged(range(3)).values(trainer.rows, trainer.engine), mean, rtol=1e-3)
     assert trained.merged([1]).coefficients is trained.coefficients[1]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 import polars as pl
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from benchmarks.measure import interleaved, timed
 from benchmarks.options import benchmark_parser

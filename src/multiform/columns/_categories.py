@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import TargetEncoder
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns._seen import UnfamiliarWarning
@@ -186,6 +185,8 @@ def _means(index: Array, target: Array, n_values: int, n_classes: int) -> Double
         means[:, present] = 1
     else:
         kind = "multiclass" if len(present) > 2 else "binary"
+        from sklearn.preprocessing import TargetEncoder  # it takes a while to load
+
         encoder = TargetEncoder(categories=[np.arange(n_values)], target_type=kind).fit(index[:, None], target)
         found = np.column_stack(encoder.encodings_)
         means[:, present] = found if kind == "multiclass" else np.column_stack([1 - found, found])

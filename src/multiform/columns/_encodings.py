@@ -15,20 +15,21 @@ have enough of them to learn from, an indicator says so: that nobody could read 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 from scipy.interpolate import BSpline
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
-from sklearn.preprocessing import OneHotEncoder, SplineTransformer
 
 from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.columns._cells import typed
 from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Number, column_from
 from multiform.state import require, require_array, require_names, spend
+
+if TYPE_CHECKING:
+    from sklearn.compose import ColumnTransformer
 
 MOST_ENRICHED = 500  # columns: a wider matrix is not enriched unless it is asked for
 MOST_WITH_GAPS = 200  # columns of a matrix of which values are missing, so that all correlations can be learnt
@@ -204,6 +205,9 @@ def _enrichment(
 
     A quadratic in these can bend along an axis, which is what trees are good at.
     """
+    from sklearn.compose import ColumnTransformer  # it takes a while to load, and few models that are served have it
+    from sklearn.preprocessing import OneHotEncoder, SplineTransformer
+
     one_hot = OneHotEncoder(categories=categories, handle_unknown="ignore", sparse_output=False)
     splines = SplineTransformer(degree=1, n_knots=n_knots, knots=knots, extrapolation="linear", include_bias=False)
     return ColumnTransformer([("values", one_hot, values), ("hinges", splines, hinges)], sparse_threshold=0)

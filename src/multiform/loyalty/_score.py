@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, softmax
-from sklearn.linear_model import LogisticRegression
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.loyalty._committee import Verdict
@@ -59,6 +58,8 @@ class Chances:
         self.mean = np.average(inputs, axis=0, weights=weights)
         deviation = np.sqrt(np.average((inputs - self.mean) ** 2, axis=0, weights=weights))
         self.scale = np.where(deviation > 0, deviation, 1.0)
+        from sklearn.linear_model import LogisticRegression  # it takes a while to load
+
         logistic = LogisticRegression(C=0.1, solver="newton-cholesky", max_iter=1000, tol=1e-13)
         logistic.fit((inputs - self.mean) / self.scale, outcome, sample_weight=weights)
         self.coefficients, self.intercept = logistic.coef_[0], logistic.intercept_

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController
 
@@ -75,6 +74,9 @@ def partners_named(asked: Any, n_folds: int, n_jobs: int | None) -> dict[str, An
         return {}
     if isinstance(asked, str):
         shared = {"n_estimators": -(-N_TREES // n_folds), "n_jobs": effective_threads(n_jobs)}
+        # They take a while to load, and most models have no partners.
+        from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+
         boosting = HistGradientBoostingClassifier(max_iter=BOOSTS, max_leaf_nodes=LEAVES, early_stopping=False)
         asked = [ExtraTreesClassifier(**shared), RandomForestClassifier(**shared), boosting]
     named: dict[str, Any] = {}

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 from scipy.special import softmax
-from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
 from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.state import require, require_array, require_names, spend
@@ -71,6 +70,8 @@ class Forest:
     @classmethod
     def of(cls, models: Sequence[Any], n_classes: int) -> Forest | None:
         """The forest that fitted models of one kind make, their classes being numbers; None for other kinds."""
+        from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
+
         if all(type(model) in (ExtraTreesClassifier, RandomForestClassifier) for model in models):
             return _mean_of_trees(models, n_classes)
         boosted = all(type(model) is HistGradientBoostingClassifier for model in models)

@@ -13,6 +13,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from multiform.web._guard import Limits
 from multiform.web._problems import Problem
 
+AT_ONCE = 2**20  # bytes that are read of a connection at once: asyncio's quarter of it takes a large body longer
+
 
 def protocol_for(limits: Limits) -> type[H11Protocol]:
     """The protocol of every connection."""
@@ -36,6 +38,7 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
                 transport.write(refusal)
                 transport.close()
                 return
+            transport.max_size = AT_ONCE
             super().connection_made(transport)
             self._wait()
 

@@ -91,7 +91,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     noise : float or "auto", default="auto"
         Regularisation: the loss is averaged over input noise of this standard deviation, in closed form; the unit is
         the standard deviation of a feature. Clean, structured data want 0.1, noisy small data 1. "auto" tries 0.1, 0.3,
-        1 and 3 beside each other (1, 2 and 3 with fewer than 5 samples a feature) and takes the one with the least
+        1 and 2 beside each other (1, 2 and 3 with fewer than 5 samples a feature) and takes the one with the least
         log loss on the samples that calibrate the chances. With 20,000 samples or 2 million cells and more, and where
         none calibrate, it is 0.35 (2 with fewer than 5 samples a feature). A number is a few times faster.
     solver : {"adam", "cpm", "cpm-literal"}, default="adam"

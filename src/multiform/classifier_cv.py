@@ -245,7 +245,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         width = X.shape[1] if categories is None else categories.width(len(classes))
         levels = self.noise
         if isinstance(self.noise, str):
-            levels = levels_to_try(len(target), width, entries=entries_of(X), mixed=True)
+            levels = levels_to_try(len(target), width, entries=entries_of(X))
         noise = np.unique(np.asarray(levels, dtype=np.float64))
         if noise.ndim != 1 or len(noise) == 0 or not ((noise >= 0) & (noise <= MOST_NOISE)).all():
             raise ValueError(

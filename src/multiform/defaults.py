@@ -12,8 +12,7 @@ LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples
 NOISE = 0.35
 MOST_NOISE = 1e6  # beyond, single precision has no room for its square, and nothing is learnt
-NOISE_LEVELS = (0.1, 0.3, 1.0, 3.0)  # to choose one from
-MIXED_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to mix, as QMSClassifierCV does
+NOISE_LEVELS = (0.1, 0.3, 1.0, 2.0)  # to choose from
 WIDE_UP_TO = 5  # samples a column: with fewer of them only more noise keeps the columns in check
 WIDE_NOISE = 2.0
 WIDE_NOISE_LEVELS = (1.0, 2.0, 3.0)
@@ -75,14 +74,10 @@ def usual_noise(n_samples: int, n_features: int, *, entries: int | None = None) 
     return WIDE_NOISE if n_samples < WIDE_UP_TO * n_features else NOISE
 
 
-def levels_to_try(
-    n_samples: int, n_features: int, *, entries: int | None = None, mixed: bool = False
-) -> tuple[float, ...]:
+def levels_to_try(n_samples: int, n_features: int, *, entries: int | None = None) -> tuple[float, ...]:
     if entries is not None:
         return SPARSE_NOISE_LEVELS
-    if n_samples < WIDE_UP_TO * n_features:
-        return WIDE_NOISE_LEVELS
-    return MIXED_LEVELS if mixed else NOISE_LEVELS
+    return WIDE_NOISE_LEVELS if n_samples < WIDE_UP_TO * n_features else NOISE_LEVELS
 
 
 def noise_levels(
@@ -91,7 +86,7 @@ def noise_levels(
     """The noise levels to choose from: the one given, or those that are worth a trial on so much data.
 
     >>> noise_levels(0.5, 100, 4), noise_levels("auto", 100, 4), noise_levels("auto", 60_000, 784)
-    ((0.5,), (0.1, 0.3, 1.0, 3.0), (0.35,))
+    ((0.5,), (0.1, 0.3, 1.0, 2.0), (0.35,))
     >>> noise_levels("auto", 1_000, 500), noise_levels("auto", 10_000, 5_000)
     ((1.0, 2.0, 3.0), (2.0,))
     >>> noise_levels("auto", 10_000, 5_000, entries=200_000)

@@ -17,7 +17,7 @@ def qms(**settings):
 
 def test_a_table_of_every_role():
     fitted = model("table")
-    assert fitted.score(table().drop("kind"), table()["kind"].to_numpy()) > 0.85  # unseen rows: .87
+    assert fitted.score(table().drop("kind"), table()["kind"].to_numpy()) > 0.9
     assert fitted.transform(table()).shape == (150, len(fitted.encoded_names()))
     assert np.isfinite(fitted.transform(table())).all()
     assert fitted.training_["class_counts"] == {"setosa": 50, "versicolor": 50, "virginica": 50}

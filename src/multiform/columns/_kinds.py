@@ -274,8 +274,10 @@ class Category(Column):
         return as_text(series).to_list(), np.zeros(len(series), dtype=bool)
 
 
-class Measure(Number):
-    """A number in one column, NaN where it is missing: for classifiers that read gaps."""
+class _Single:
+    """A column that is one number, NaN where there is none: for classifiers that read gaps."""
+
+    name: str
 
     def feature_names(self) -> list[str]:
         return [self.name]
@@ -283,6 +285,10 @@ class Measure(Number):
     @property
     def width(self) -> int:
         return 1
+
+
+class Measure(_Single, Number):
+    """A number as it is."""
 
     @classmethod
     def of(cls, number: Number) -> Measure:
@@ -294,15 +300,8 @@ class Measure(Number):
         return np.array(cells, dtype=np.float64)[:, None]
 
 
-class Label(Category):
+class Label(_Single, Category):
     """A category in one column, the place of its value; NaN where it is missing or was not in the training data."""
-
-    def feature_names(self) -> list[str]:
-        return [self.name]
-
-    @property
-    def width(self) -> int:
-        return 1
 
     @classmethod
     def of(cls, category: Category) -> Label:

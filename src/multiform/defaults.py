@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from multiform.solvers import AdamSolver, CpmSolver
 
-MOST_COMPONENTS = 16  # rows of ten classes fill the vectors of a processor; the paper's 18 are not more accurate
+MOST_COMPONENTS = 16  # rows of ten classes fill a processor's vectors; the paper's 18 gain little (docs/defaults.md)
 MOST_COEFFICIENTS = 40_000_000
 LEAST_STEPS = 350
 CPM_LITERAL_UP_TO = 4_096  # samples

@@ -165,6 +165,8 @@ def test_what_is_asked_for_is_checked():
     X, y = stripes(50)
     with pytest.raises(ValueError, match='must be None, "trees" or a list of classifiers with predict_proba; got'):
         QMSClassifierCV(partners=[LinearSVC()]).fit(X, y)
+    with pytest.raises(ValueError, match="a list of classifiers with predict_proba; got <object"):
+        QMSClassifierCV(partners=[object()]).fit(X, y)
     with pytest.raises(ValueError, match="The 'partners' parameter of QMSClassifierCV must be"):
         QMSClassifierCV(partners="bees").fit(X, y)
     with pytest.raises(ValueError, match=r"need dense X; use X.toarray\(\), or partners=None"):

@@ -81,7 +81,8 @@ def partners_named(asked: Any, n_folds: int, n_jobs: int | None) -> dict[str, An
         asked = [ExtraTreesClassifier(**shared), RandomForestClassifier(**shared), boosting]
     named: dict[str, Any] = {}
     for partner in asked:
-        if not (is_classifier(partner) and hasattr(partner, "predict_proba")):
+        # `is_classifier` asks for tags, which only an estimator has.
+        if not (hasattr(partner, "predict_proba") and hasattr(partner, "fit") and is_classifier(partner)):
             raise ValueError(
                 'partners of QMSClassifierCV must be None, "trees" or a list of classifiers with predict_proba; '
                 f"got {partner!r}."

@@ -173,5 +173,6 @@ def require_features(state: dict[str, Any]) -> int:
     n = state.get("n_features_in_")
     require_whole(n, 1, "n_features_in_")
     if "feature_names_in_" in state:
-        require_array(state["feature_names_in_"], (int(n),), "UO", "feature_names_in_")  # type: ignore[arg-type]
+        names = require_array(state["feature_names_in_"], (int(n),), "UO", "feature_names_in_")  # type: ignore[arg-type]
+        require(all(isinstance(name, str) for name in names.tolist()), "feature_names_in_ are not all text")
     return int(n)  # type: ignore[arg-type]

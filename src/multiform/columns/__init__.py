@@ -33,6 +33,7 @@ from multiform.columns._kinds import (
     Text,
     column_from,
 )
+from multiform.columns._notation import Notation, has_decimal_commas
 from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Encodings",
     "Label",
     "Measure",
+    "Notation",
     "Number",
     "Seen",
     "Shift",
@@ -70,6 +72,7 @@ __all__ = [
     "counts_rows",
     "decide",
     "frame_numbers",
+    "has_decimal_commas",
     "holds_words",
     "learn_frame",
     "numbers_or_text",

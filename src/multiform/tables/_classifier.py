@@ -33,6 +33,7 @@ from multiform.columns import (
     column_from,
     counts_rows,
     decide,
+    has_decimal_commas,
     polars,
     with_numbers,
 )
@@ -197,10 +198,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features, group_column, codes = _grouped(features, groups, present)
         asked = self._roles(features.columns, group_column)
         # Read once, and not anew by all that follows; what a column was asked to be may depend on how it is written.
-        features = with_numbers(features, [name for name in features.columns if name not in asked])
+        commas = has_decimal_commas(features)
+        features = with_numbers(features, [name for name in features.columns if name not in asked], commas)
         estimator = self._inner()
         reads_codes = _reads_codes(estimator)
-        wide = self._decide(features, present, asked, MOST_LABELS if reads_codes else self.most_categories)
+        limits = {"most_categories": MOST_LABELS if reads_codes else self.most_categories, "commas": commas}
+        wide = self._decide(features, present, asked, limits)
         columns = list(map(_in_one_column, wide)) if reads_codes else wide
         features = features.filter(pl.Series(present))
         if not any(column.width for column in columns):
@@ -283,10 +286,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 asked[name] = role
         return asked
 
-    def _decide(self, features: Any, present: Bools, asked: dict[str, str], most_categories: int) -> list[Column]:
+    def _decide(self, features: Any, present: Bools, asked: dict[str, str], limits: dict[str, Any]) -> list[Column]:
         """What each column is, by the rows that have a label; but one that counts the rows counts the others, too."""
-        limits = {"most_categories": most_categories, "most_words": self.most_words}
-        codes = features.width <= MOST_CODED
+        limits = limits | {"most_words": self.most_words, "codes": features.width <= MOST_CODED}
         labelled = polars().Series(present)
         columns: list[Column] = []
         for series in features.get_columns():
@@ -294,7 +296,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 columns.append(Dropped(series.name, COUNTS, "identifier"))
                 continue
             try:
-                columns.append(decide(series.filter(labelled), asked.get(series.name), **limits, codes=codes))
+                columns.append(decide(series.filter(labelled), asked.get(series.name), **limits))
             except TableError as error:
                 if error.row is None:
                     raise

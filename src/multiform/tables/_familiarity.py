@@ -200,7 +200,7 @@ def _each(columns: Sequence[Column], frame: Any) -> Iterator[tuple[Column, Any, 
     given = polars().DataFrame(
         {one.name: frame.get_column(one.name) for one in columns}
     )  # no query: it is one row's time
-    read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not one.decimal_comma])
+    read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not any(one.notation)])
     for column, series in zip(columns, read.get_columns(), strict=True):
         cells, unreadable = column.read(series)
         yield column, series, cells, unreadable, column.columns(cells)

@@ -55,7 +55,7 @@ def predict(
     chances: bool,
     excel_safe: bool,
     strict: bool,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
 ) -> None:
     """Predict the rows of a table, in their order.
@@ -69,7 +69,7 @@ def predict(
     written_as = _answer_format(output, output_format)
     if excel_safe and written_as not in FOR_SPREADSHEETS:
         raise click.UsageError(f"--excel-safe is for csv and tsv; {written_as} has no formulas")
-    found = multiform.tables.sources(files, file_format)
+    found = multiform.tables.sources(files, **how)
     if output != "-":
         check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
@@ -78,6 +78,8 @@ def predict(
     rows = n_formulas = 0
     with console.progress("predicting") as progress, _answer_writer(output, written_as, excel_safe) as write:
         for batch in multiform.tables.batches(found):
+            for sentence in batch.dialect.notes:
+                console.note(sentence)
             lacking = [name for name in keep if name not in batch.frame.columns]
             if lacking:
                 raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")

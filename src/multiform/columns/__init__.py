@@ -17,6 +17,7 @@ from multiform.columns._cells import (
     polars,
     typed,
     with_numbers,
+    without,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
 from multiform.columns._encodings import ENRICHED, FARTHEST, Encoding, Encodings
@@ -81,4 +82,5 @@ __all__ = [
     "typed",
     "warn_of_unknown",
     "with_numbers",
+    "without",
 ]

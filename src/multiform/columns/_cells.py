@@ -6,6 +6,7 @@ is arrays, where it is None, NaN, or what pandas has for them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -128,6 +129,19 @@ def _polars_series(series: Any) -> Any:
     cells: list[Any] = [None if gap else cell for cell, gap in zip(series.to_list(), missing.to_list(), strict=True)]
     cells = [cell.to_pydatetime() if hasattr(cell, "to_pydatetime") else cell for cell in cells]
     return pl.Series(name, cells, strict=False)
+
+
+def without(frame: Any, words: Sequence[str]) -> Any:
+    """The frame, null where a cell is one of some words, or the number that a word is."""
+    if not words:
+        return frame
+    pl = polars()
+    low = [word.strip().lower() for word in words]
+    numbers = [float(word) for word in low if re.fullmatch(r"[-+]?[0-9]+([.][0-9]+)?", word)]
+    texts, figures = pl.col(pl.String), pl.selectors.numeric()
+    found = [pl.when(~texts.str.strip_chars().str.to_lowercase().is_in(low)).then(texts).name.keep()]
+    found += [pl.when(~figures.is_in(numbers)).then(figures).name.keep()] if numbers else []
+    return frame.with_columns(found)
 
 
 # ----------------------------------------------------------------------------------------------- polars series

@@ -230,10 +230,9 @@ def _number(name: str, values: Doubles, codes: bool, text: Any = None, notation:
     n_values = len(np.unique(present))
     if whole and (why := _identifying(name, present, n_values)):
         return Dropped(name, why, "identifier")
+    kind, why = Number, "every cell reads as a number"
     if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
-        why, kind = f"{n_values} distinct whole numbers", Code
-    else:
-        why, kind = "every cell reads as a number", Number
+        kind, why = Code, f"{n_values} distinct whole numbers"
     return kind.learn(name, why if text is None else _told(why, text, notation), values, **notation._asdict())
 
 

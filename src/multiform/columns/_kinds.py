@@ -340,8 +340,15 @@ class Label(_Single, Category):
     @classmethod
     def of(cls, category: Category) -> Label:
         """The same category as a label."""
-        kept = {"truth": category.truth, "empty": category.empty}
-        return cls(category.name, category.why, category.values, category.has_other, category.has_missing, **kept)
+        return cls(
+            category.name,
+            category.why,
+            category.values,
+            category.has_other,
+            category.has_missing,
+            truth=category.truth,
+            empty=category.empty,
+        )
 
     def columns(self, cells: Texts) -> Doubles:
         """The places of the texts among the values: shape (n, 1)."""

@@ -36,6 +36,7 @@ from multiform.columns import (
     has_decimal_commas,
     polars,
     with_numbers,
+    without,
 )
 from multiform.folds import group_codes
 from multiform.loyalty import LoyaltyClassifier
@@ -84,6 +85,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         column for each number and for each category.
     drop, numbers, categories, dates, texts, identifiers : sequence of str, default=()
         Columns of which you know better what they are. Identifiers are left out.
+    missing : sequence of str, default=()
+        What stands for a missing value in this table, as ``"999"`` or ``"lost"``, beside what everybody knows.
     most_categories, most_words : int, default=50, 200
         Columns of numbers that a category and a text become at most.
     as_classes : bool, default=False
@@ -130,6 +133,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
         **{parameter: ["array-like"] for parameter in ASKED},
+        "missing": ["array-like"],
         "most_categories": [Interval(Integral, 1, None, closed="left")],
         "most_words": [Interval(Integral, 1, None, closed="left")],
         "as_classes": ["boolean"],
@@ -146,6 +150,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dates: Sequence[str] = (),
         texts: Sequence[str] = (),
         identifiers: Sequence[str] = (),
+        missing: Sequence[str] = (),
         most_categories: int = MOST_CATEGORIES,
         most_words: int = MOST_WORDS,
         as_classes: bool = False,
@@ -158,6 +163,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dates = dates
         self.texts = texts
         self.identifiers = identifiers
+        self.missing = missing
         self.most_categories = most_categories
         self.most_words = most_words
         self.as_classes = as_classes
@@ -179,7 +185,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Which rows belong together, as those of one patient do: the name of a column of X, which is no feature then,
             or a label for each row. Whole groups are held out for estimates. The estimator's `fit` must take them.
         """
-        pl, features, target = polars(), as_frame(X), None
+        pl, features, target = polars(), self._frame(X), None
         if isinstance(y, str):
             target = y
             if target not in features.columns:
@@ -313,7 +319,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def typed(self, X: Any) -> Any:
         """The table as the model reads it, a polars frame: numbers and dates as such, all other columns as text."""
         check_is_fitted(self, "columns_")
-        frame = as_frame(X)
+        frame = self._frame(X)
         known = [column for column in self.columns_ if column.name in frame.columns]
         return polars().DataFrame([column.typed(frame[column.name]) for column in known])
 
@@ -354,6 +360,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def labels(self, y: Any) -> tuple[Array, Bools]:
         """The labels of a target column as the training table had them, and which rows have one."""
         check_is_fitted(self, "columns_")
+        y = without(y.to_frame(), list(self.missing)).to_series() if hasattr(y, "to_frame") else y
         labels, present = labels_of(y, self._whole_labels)
         if self.merge_classes and not self._whole_labels:
             labels = merged(labels, self.classes_, np.ones(len(self.classes_)))
@@ -377,7 +384,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "columns_")
         if self._training_rows is None:
             return None
-        return self._training_rows.compared(row_keys(self.columns_, as_frame(X), np.asarray(y)))
+        return self._training_rows.compared(row_keys(self.columns_, self._frame(X), np.asarray(y)))
 
     predict = _asked("predict", "The classifier's answers.")
     predict_proba = _asked("predict_proba", "The classifier's chances: shape (n, m).")
@@ -409,7 +416,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any) -> tuple[Doubles, Familiarity]:
         check_is_fitted(self, "columns_")
-        return read(self.columns_, self.seen_, as_frame(X))
+        return read(self.columns_, self.seen_, self._frame(X))
+
+    def _frame(self, X: Any) -> Any:
+        return without(as_frame(X), list(self.missing))
 
     # -------------------------------------------------------------------------------------------- model files
 

@@ -82,9 +82,13 @@ def plan(
         frame = multiform.columns.without(multiform.tables.read(found, progress, console.note), missing)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
-            raise ValueError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
+            ends = multiform.tables.nearest(lacking[0], frame.columns, "it has")
+            raise ValueError(
+                f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target; {ends}"
+            )
         if group is not None and group not in frame.columns:
-            raise ValueError(f"The table has no column {group!r}, which --group names; it has {list(frame.columns)}.")
+            ends = multiform.tables.nearest(group, frame.columns, "it has")
+            raise ValueError(f"The table has no column {group!r}, which --group names; {ends}")
         labels, present, _ = multiform.tables.learn_labels(frame[target], as_classes)
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")

@@ -32,6 +32,7 @@ def table_files(command: Any) -> Any:
     @wraps(command)
     def with_how(*args: Any, **options: Any) -> Any:
         how = {name: options.pop(f"file_{name}") for name in ("format", "encoding", "sheet")}
+        _put_in_order(options)
         return command(*args, how=how, **options)
 
     formats = click.option(
@@ -46,6 +47,18 @@ def table_files(command: Any) -> Any:
     sheets = click.option("--sheet", "file_sheet", metavar="NAME", help=text)
     files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
     return files(formats(encodings(sheets(with_how))))
+
+
+def _put_in_order(options: dict[str, Any]) -> None:
+    """A table where the model is expected, and the other way round, is what was meant; it is said."""
+    files, model = options["files"], options.get("model_path")
+    models = [path for path in files if multiform.files.is_model_file(path)]
+    if model is not None and len(models) == 1 and not multiform.files.is_model_file(model):
+        options["model_path"] = models[0]
+        options["files"] = tuple(path for path in (model, *files) if path != models[0])
+        options["console"].note(f"{models[0]} is the model and {model} a table; the model comes first.")
+    elif models:
+        raise click.UsageError(f"{models[0]} is a model file and no table; `multiform info` says what is in it")
 
 
 strict_option = click.option(

@@ -221,7 +221,7 @@ def _with_words(why: str, text: Any, absent: Sequence[str] = ()) -> str:
     """The reason, and which words count as missing."""
     words = [cell for cell in text.unique().drop_nulls().to_list() if cell in absent or missing_words([cell])]
     shown = ", ".join(map(repr, sorted(words)[:MOST_TOLD])) + ", ..." * (len(words) > MOST_TOLD)
-    return f"{why}; {shown} {'is' if len(words) == 1 else 'are'} missing" if words else why
+    return f"{why}; {shown} count{'s' * (len(words) == 1)} as missing" if words else why
 
 
 def _number(name: str, values: Doubles, codes: bool, text: Any = None, notation: Notation = PLAIN) -> Column:

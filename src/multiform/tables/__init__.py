@@ -20,7 +20,8 @@ from multiform.columns import (
     decide,
 )
 from multiform.tables._classifier import TableClassifier, answers_of
-from multiform.tables._familiarity import Familiarity
+from multiform.tables._description import describe
+from multiform.tables._familiarity import Familiarity, nearest
 from multiform.tables._figures import Judgement, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
@@ -54,6 +55,7 @@ __all__ = [
     "batches",
     "decide",
     "deciding_cells",
+    "describe",
     "figures",
     "labelled",
     "labels_of",
@@ -61,6 +63,7 @@ __all__ = [
     "least_change",
     "located",
     "n_formulas",
+    "nearest",
     "read",
     "sources",
     "without_formulas",

@@ -42,7 +42,7 @@ from multiform.folds import group_codes
 from multiform.loyalty import LoyaltyClassifier
 from multiform.prediction import MemberFunctionMixin, labels_and_chances
 from multiform.state import all_or_nothing, fitted_state, require, require_names
-from multiform.tables._familiarity import Familiarity, Unknown, learn, listed, read
+from multiform.tables._familiarity import Familiarity, Unknown, learn, nearest, read
 from multiform.tables._labels import RARE, alike, labels_of, learn_labels, merged
 from multiform.tables._leaks import deciding
 from multiform.tables._overlap import Overlap, RowSketch, row_keys
@@ -189,8 +189,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(y, str):
             target = y
             if target not in features.columns:
-                known = listed(features.columns)
-                raise TableError(f"There is no column {target!r} to predict; the columns are {known}.")
+                raise TableError(f"There is no column {target!r} to predict; {nearest(target, features.columns)}")
             target_series, features = features[target], features.drop(target)
         else:
             target_series = pl.Series("y", np.asarray(y).tolist(), strict=False)
@@ -243,7 +242,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
             "classes_alike": same,
             "deciding_columns": deciding(
-                _blocks(wide, learn(wide, features)[0] if reads_codes else matrix), one_spelling, codes
+                blocks_of(wide, learn(wide, features)[0] if reads_codes else matrix), one_spelling, codes
             ),
             "repeated_identifiers": [one.name for one in identifiers if one.n_unique() < len(one)],
             "group_column": group_column,
@@ -284,13 +283,21 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     continue
                 if name not in known:
                     raise TableError(
-                        f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; the "
-                        f"columns are {listed(names)}."
+                        f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; "
+                        f"{nearest(name, names)}"
                     )
                 if name in asked:
                     raise TableError(f"Column {name!r} is named twice, as {asked[name]} and as {role}; name it once.")
                 asked[name] = role
         return asked
+
+    def _decided(self, features: Any, present: Bools) -> tuple[list[Column], Any]:
+        """What each column would be taken for, and the table with numbers where every cell is one."""
+        commas = has_decimal_commas(features)
+        features = with_numbers(features, features.columns, commas)
+        return self._decide(
+            features, present, {}, {"most_categories": self.most_categories, "commas": commas}
+        ), features
 
     def _decide(self, features: Any, present: Bools, asked: dict[str, str], limits: dict[str, Any]) -> list[Column]:
         """What each column is, by the rows that have a label; but one that counts the rows counts the others, too."""
@@ -502,7 +509,7 @@ def _in_one_column(column: Column) -> Column:
     return Label.of(column) if isinstance(column, Category) else column
 
 
-def _blocks(columns: list[Column], matrix: Doubles) -> dict[str, Doubles]:
+def blocks_of(columns: list[Column], matrix: Doubles) -> dict[str, Doubles]:
     """The numbers that each used column has become."""
     ends = np.cumsum([column.width for column in columns])
     return {one.name: matrix[:, end - one.width : end] for one, end in zip(columns, ends, strict=True) if one.width}
@@ -513,7 +520,7 @@ def _grouped(features: Any, groups: Any, present: Bools) -> tuple[Any, str | Non
     name = groups if isinstance(groups, str) else None
     if name is not None:
         if name not in features.columns:
-            raise TableError(f"There is no column {name!r} of groups; the columns are {listed(features.columns)}.")
+            raise TableError(f"There is no column {name!r} of groups; {nearest(name, features.columns)}")
         groups, features = as_text(features[name]), features.drop(name)
         empty = np.flatnonzero(groups.is_null().to_numpy() & present)
         if len(empty):

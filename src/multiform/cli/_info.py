@@ -29,7 +29,9 @@ def info(model_path: str | None, console: Console) -> None:
         console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
         return
     if Path(model_path).suffix.lower() in TABLES and not multiform.files.is_model_file(model_path):
-        raise ValueError(f"{model_path} is no model file; `multiform describe` says what is in a table.")
+        raise ValueError(
+            f"{model_path} is not a model file of multiform; `multiform describe` says what is in a table."
+        )
     data = multiform.files.describe(model_path)
     console.result(data, _text(model_path, data))
 

@@ -60,9 +60,7 @@ def read_sheet(content: bytes, format: str, name: str, sheet: str | None) -> She
         if any(any(row) for row in rows):
             break
     else:
-        raise TableError(
-            f"{name} has no sheet with anything in it." if sheet is None else f"Its sheet {sheet!r} is empty."
-        )
+        raise TableError(f"{name} is empty." if sheet is None else f"{name}: the sheet {sheet!r} is empty.")
     notes = []
     if sheet is None and len(names) > 1:
         which = "the first" if own == names[0] else "the first that holds anything"
@@ -156,7 +154,7 @@ def _check_size(content: bytes, format: str, name: str) -> None:
 
 
 def _unpacked(archive: zipfile.ZipFile, part: zipfile.ZipInfo, left: int, name: str) -> bytes:
-    part.file_size = left + 1  # what the archive says of its sizes need not be true
+    part.file_size = left + 2 * STEP  # what the archive says of its sizes need not be true
     found = bytearray()
     with archive.open(part) as stream:
         while piece := stream.read(STEP):
@@ -197,7 +195,7 @@ def _windows(xml: bytes) -> Any:
 
 def _rows(xml: bytes) -> Any:
     starts = [one.start() for one in ROW.finditer(xml)]
-    for start, end in zip(starts, [*starts[1:], len(xml)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(xml)], strict=False):
         yield xml[start:end]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
+from multiform._typing import Array, Bools, Doubles, Indices, Ints
 from multiform.blocks import Block, Source, ahead, buffered
 from multiform.defaults import auto_passes, batch_size_for, components_for, usual_noise
 from multiform.fitting import HELD_OUT

@@ -32,6 +32,7 @@ COMMANDS = {
     "fit": ("_fit", "Train a model on a table."),
     "predict": ("_predict", "Predict the rows of a table: label, chance, loyalty."),
     "evaluate": ("_evaluate", "Compare a model's answers with the truth."),
+    "compare": ("_compare", "Compare two models on the same labelled rows."),
     "report": ("_evaluate", "Write a report of a model on a labelled table, one HTML file."),
     "plan": ("_diagnosis", "Plan which tests to buy, in which order, and when to stop."),
     "diagnose": ("_bedside", "Ask for the evidence of one case, test by test, by a plan."),

@@ -16,7 +16,20 @@ from multiform.cli._files import (
     say_unfamiliar,
     this_command,
 )
-from multiform.cli._shared import Console, command, model_file, share, strict_option, table_files, text_table
+from multiform.cli._shared import (
+    Console,
+    command,
+    model_file,
+    share,
+    strict_option,
+    table_files,
+    text_table,
+    threshold_options,
+    type_words,
+)
+
+MOST_CLASSES = 30  # that are shown
+MOST_IN_A_LINE = 12
 
 true_labels = click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
@@ -25,12 +38,14 @@ true_labels = click.option(
 
 @command(
     "multiform evaluate model.mfm test.csv",
+    "multiform evaluate model.mfm test.csv --positive ill --cost-of-miss 9",
     "multiform evaluate model.mfm test.csv --require 0.9      # exit code 3 if the accuracy is lower",
     "multiform evaluate model.mfm test.csv --require promise  # exit code 3 if the promise is broken",
 )
 @model_file
 @true_labels
 @click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
+@threshold_options
 @strict_option
 @table_files
 def evaluate(
@@ -41,15 +56,19 @@ def evaluate(
     strict: bool,
     file_format: str | None,
     console: Console,
+    **asked: Any,
 ) -> None:
     """Compare a model's answers with the truth, on rows that it has not seen.
 
-    Says the accuracy and what always guessing the commonest class would reach, the accuracy of each loyalty type
-    beside what `fit` expected, whether a promise was kept, and what is unlike the training table.
+    Says the accuracy and what always guessing the commonest class would reach; of the class that is looked for (of
+    each, where there are many) sensitivity, specificity, predictive values, ROC AUC and PR AUC with 95 % intervals;
+    whether chances come true, and what other thresholds would do; the accuracy of each loyalty type beside what `fit`
+    expected; whether a promise was kept; and what is unlike the training table.
     """
     model = opened(model_path)
     required = _required(require, model)
-    judged = multiform.tables.Judgement(model, _target(model, target, model_path))
+    rule = multiform.tables.rule_for(model, **asked)
+    judged = multiform.tables.Judgement(model, target_of(model, target, model_path), rule)
     with console.progress("predicting") as progress:
         for batch in multiform.tables.batches(multiform.tables.sources(files, file_format)):
             try:
@@ -105,7 +124,7 @@ def report(
     model = opened(model_path)
     plan = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
-        name = _target(model, target, model_path)
+        name = target_of(model, target, model_path)
         frame, labels = multiform.tables.labelled(model, multiform.tables.read(found, progress), name)
         if not len(labels):
             raise ValueError("No row has a label, so there is nothing to report.")
@@ -128,7 +147,7 @@ def report(
     console.result(data, text)
 
 
-def _target(model: Any, target: str | None, path: str) -> str:
+def target_of(model: Any, target: str | None, path: str) -> str:
     name: str | None = target or model.target_
     if name is None:
         raise click.UsageError(f"{path} does not know what the target column is called; give --target")
@@ -167,23 +186,45 @@ def _percent(value: float | None) -> str:
     return "-" if value is None or value != value else f"{value:.2%}"
 
 
+def with_interval(found: dict[str, float] | None, digits: int = 1) -> str:
+    """As 93.1 % (90.2 to 95.3)."""
+    if found is None:
+        return "-"
+    value, low, high = (f"{100 * found[name]:.{digits}f}" for name in ("value", "low", "high"))
+    return f"{value} % ({low} to {high})"
+
+
+def area(found: dict[str, float] | None) -> str:
+    return "-" if found is None else f"{found['value']:.3f} ({found['low']:.3f} to {found['high']:.3f})"
+
+
 def _text(data: dict[str, Any]) -> str:
     lines = [
-        f"{data['rows']} rows, accuracy {data['accuracy']:.2%}; always answering {data['commonest_class']!r} would "
-        f"reach {data['commonest_class_accuracy']:.2%}",
+        f"{data['rows']} rows, accuracy {with_interval(data['accuracy_interval'])}; always answering "
+        f"{data['commonest_class']!r} would reach {data['commonest_class_accuracy']:.2%}",
         f"mean chance given {data['mean_chance']:.2%}",
     ]
     if data["unknown_classes"]:
         lines.append(f"classes that the model does not know: {', '.join(map(repr, data['unknown_classes']))}")
-    classes = [["class", "rows", "found", "right when said"]]
-    for label, row in list(data["classes"].items())[:30]:
-        classes.append([label, str(row["rows"]), _percent(row["recall"]), _percent(row["precision"])])
-    lines += ["", text_table(classes, right=[1, 2, 3])]
+    positive = data.get("positive")
+    if positive is not None:
+        lines += ["", *_found_and_missed(positive, data["classes"].get(positive["class"], {}))]
+    if positive is None or len(data["classes"]) > 2:
+        lines += ["", "each class against all others; in brackets the 95 % interval", _class_table(data["classes"])]
+    if data["confusion"] is not None and len(data["confusion"]) <= MOST_IN_A_LINE:
+        names = list(data["confusion"])
+        rows = [["truth \\ answer", *names]]
+        rows += [[name, *(str(data["confusion"][name][other]) for other in names)] for name in names]
+        lines += ["", text_table(rows, right=range(1, len(names) + 1))]
+    if positive is not None:
+        lines += ["", f"if rows were called {positive['class']!r} from another chance on:", _threshold_table(data)]
+    if "calibration" in data:
+        lines += ["", *_calibration(data["calibration"])]
     if "loyalty" in data:
-        rows = [["loyalty", "rows", "share", "accuracy", "expected"]]
+        rows = [["loyalty type", "rows", "share", "accuracy", "expected"]]
         for level, row in data["loyalty"].items():
             figures = (row["share"], row["accuracy"], row["expected_accuracy"])
-            rows.append([level, f"{row['count']:g}", *map(_percent, figures)])
+            rows.append([type_words(level), f"{row['count']:g}", *map(_percent, figures)])
         lines += ["", text_table(rows, right=[1, 2, 3, 4])]
     if "accepted" in data:
         row = data["accepted"]
@@ -194,3 +235,62 @@ def _text(data: dict[str, Any]) -> str:
             f"{row['promised']:.2%}: {kept}",
         ]
     return "\n".join(lines)
+
+
+def _found_and_missed(positive: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    """The confusion matrix for people."""
+    name, whose = repr(positive["class"]), f"{positive['target']} = {positive['class']!r}"
+    lines = [f"looking for {whose} ({positive['why']}; --positive names another class); 95 % intervals in brackets:"]
+    if positive["threshold"] is not None:
+        lines.append(
+            f"  rows are called {name} from a chance of {positive['threshold']:.3g} on, which changes the label of "
+            f"{positive['changed']} rows"
+        )
+    sentences = (
+        ("sensitivity", "of 100 with {whose}, {n} are found and {rest} missed", "sensitivity"),
+        ("specificity", "of 100 others, {n} are cleared and {rest} called {name} wrongly", "specificity"),
+        ("ppv", "of 100 called {name}, {n} are", "positive predictive value"),
+        ("npv", "of 100 not called {name}, {n} are not", "negative predictive value"),
+    )
+    for key, sentence, word in sentences:
+        found = row.get(key)
+        if found is None:
+            lines.append(f"  {word}: there are no such rows")
+            continue
+        n = round(100 * found["value"])
+        lines.append(f"  {sentence.format(name=name, whose=whose, n=n, rest=100 - n)}: {word} {with_interval(found)}")
+    return [*lines, f"  ROC AUC {area(row.get('roc_auc'))}, PR AUC {area(row.get('pr_auc'))}"]
+
+
+def _class_table(classes: dict[str, Any]) -> str:
+    rows = [["class", "rows", "found (sensitivity)", "others cleared (specificity)", "right when said", "ROC AUC"]]
+    for label, row in list(classes.items())[:MOST_CLASSES]:
+        shares = (row.get(name) for name in ("sensitivity", "specificity", "ppv"))
+        rows.append([label, str(row["rows"]), *map(with_interval, shares), area(row.get("roc_auc"))])
+    if len(classes) > MOST_CLASSES:
+        rows.append([f"and {len(classes) - MOST_CLASSES} more", "", "", "", "", "--json has them"])
+    return text_table(rows, right=[1, 2, 3, 4, 5])
+
+
+def _threshold_table(data: dict[str, Any]) -> str:
+    asked = data["positive"]["threshold"]
+    has_cost = data["positive"]["cost_of_miss"] is not None
+    head = ["from", "called", "found (sensitivity)", "others cleared (specificity)", "right when called", "when not"]
+    rows = [head + ["cost of 100 rows, in false alarms"] * has_cost]
+    for row in data["thresholds"]:
+        mark = " *" if row["threshold"] == asked else ""
+        shares = (row[name] for name in ("sensitivity", "specificity", "ppv", "npv"))
+        told = ["-" if one is None else f"{one['value']:.1%}" for one in shares]
+        cost = [f"{row['cost']:.2f}"] if has_cost else []
+        rows.append([f"{row['threshold']:.3g}{mark}", str(row["called"]), *told, *cost])
+    return text_table(rows, right=range(1, len(rows[0])))
+
+
+def _calibration(data: dict[str, Any]) -> list[str]:
+    what = "its answers" if data["of"] == "answer" else repr(data["of"])
+    rows = [["chance given", "came true (95 % interval)", "rows"]]
+    rows += [[f"{one['chance']:.1%}", with_interval(one["share"]), str(one["rows"])] for one in data["groups"]]
+    return [
+        f"do chances come true? rows by the chance that the model gave {what}:",
+        text_table(rows, right=[0, 1, 2]),
+    ]

@@ -42,6 +42,28 @@ strict_option = click.option(
 )
 
 
+def threshold_options(command: Any) -> Any:
+    """Which class is looked for, and from which chance on."""
+    for option in (
+        click.option(
+            "--cost-of-miss",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="TIMES",
+            help="How many times as bad as a false alarm a miss is; the threshold follows: 9 means a chance of 0.1.",
+        ),
+        click.option(
+            "--threshold", type=share, help="Call a row --positive from this chance on; else the likeliest class wins."
+        ),
+        click.option(
+            "--positive",
+            metavar="CLASS",
+            help="The class that is looked for, as ill; of two classes found by itself, and said.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def seed_and_jobs(command: Any) -> Any:
     """What makes a result the same again, and how many threads work on it."""
     text = "The same seed gives the same model."
@@ -152,6 +174,18 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
         aligned = [cell.rjust(width) if number in right else cell.ljust(width) for number, (cell, width) in cells]
         lines.append("  ".join(aligned).rstrip())
     return "\n".join(lines)
+
+
+TYPE_WORDS = {"strong": "sure", "normal": "usual", "weak": "unsure"}
+
+
+def type_words(level: str) -> str:
+    """A loyalty type, the paper's word and what it means.
+
+    >>> type_words("strong"), type_words("weak(20)")
+    ('strong (sure)', 'weak(20) (unsure)')
+    """
+    return next((f"{level} ({word})" for begin, word in TYPE_WORDS.items() if level.startswith(begin)), level)
 
 
 def columns_table(columns: Sequence[dict[str, Any]], most: int | None = None) -> str:

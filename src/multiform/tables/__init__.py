@@ -21,13 +21,14 @@ from multiform.columns import (
 )
 from multiform.tables._classifier import TableClassifier, answers_of
 from multiform.tables._familiarity import Familiarity
-from multiform.tables._figures import Judgement, figures, labelled
+from multiform.tables._figures import Judgement, compared, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
 from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
 from multiform.tables._reasons import deciding_cells, least_change
+from multiform.tables._rule import Rule, rule_for
 
 __all__ = [
     "FORMATS",
@@ -43,6 +44,7 @@ __all__ = [
     "MatrixModel",
     "Number",
     "Overlap",
+    "Rule",
     "Shift",
     "Source",
     "TableClassifier",
@@ -51,6 +53,7 @@ __all__ = [
     "UnfamiliarWarning",
     "answers_of",
     "batches",
+    "compared",
     "decide",
     "deciding_cells",
     "figures",
@@ -61,6 +64,7 @@ __all__ = [
     "located",
     "n_formulas",
     "read",
+    "rule_for",
     "sources",
     "without_formulas",
 ]

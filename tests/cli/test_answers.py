@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import multiform
-from multiform.tables import Judgement, TableClassifier, rule_for
+from multiform.tables import Judgement, TableClassifier, estimate, rule_for
 
 
 def patients(n, seed):
@@ -171,3 +171,41 @@ def test_compare_takes_models_of_one_target(ward, folder, call):
     code, out, _ = call("compare", ward / "a.mfm", folder / "model.mfm", ward / "test.csv", "--json")
     assert code == 1
     assert "has no column 'level' with the truth" in json.loads(out)["error"]
+
+
+@pytest.mark.parametrize(
+    "words", [["--model", "loyalty"], ["--target-accuracy", "0.7"], ["--model", "cv"], ["--model", "qms"]]
+)
+def test_every_fit_says_what_to_expect(ward, tmp_path, call, call_json, words):
+    told = call_json("fit", ward / "train.csv", "-t", "ill", "-o", tmp_path / "m.mfm", *words)["estimate"]
+    judged = call_json("evaluate", tmp_path / "m.mfm", ward / "test.csv")
+    assert told["low"] < told["value"] < told["high"]
+    assert told["value"] == pytest.approx(judged["accuracy"], abs=0.08)
+    assert told["how"] == ("5-fold cross-validation, as many fits" if "qms" in words else "cross-fitted while training")
+    assert call_json("info", tmp_path / "m.mfm")["file_notes"]["estimate"]["value"] == told["value"]
+    out = call("fit", ward / "train.csv", "-t", "ill", "-o", tmp_path / "m.mfm", *words)[1]
+    assert f"estimated accuracy on new rows {100 * told['value']:.1f} %" in out
+
+
+def test_whole_groups_are_held_out_for_the_estimate(tmp_path, call_json):
+    """Each patient has an answer of their own, which five rows of theirs tell and nobody else's do."""
+    random = np.random.default_rng(0)
+    who = np.repeat(np.arange(60), 6)
+    ill = random.integers(0, 2, 60)
+    x = random.normal(size=(60, 8)) + np.outer(0.5 * ill, np.arange(8) == 0)
+    x = x[who] + random.normal(0, 0.01, (360, 8))
+    frame = pl.DataFrame({f"x{k}": x[:, k] for k in range(8)} | {"who": who, "ill": ill[who]})
+    frame.write_csv(tmp_path / "t.csv")
+    words = ["fit", tmp_path / "t.csv", "-t", "ill", "-o", tmp_path / "m.mfm", "--model", "qms", "--group", "who"]
+    told = call_json(*words)["estimate"]
+    assert told["value"] < 0.75
+    assert told["high"] - told["low"] > 0.2  # sixty patients, not 360 rows
+
+
+def test_large_tables_hold_out_one_fifth(ward, monkeypatch):
+    monkeypatch.setattr("multiform.tables._estimate.MANY_ROWS", 100)
+    frame = pl.read_csv(ward / "train.csv")
+    model = TableClassifier(multiform.QMSClassifier(random_state=0)).fit(frame, "ill")
+    found = estimate(model, frame, "ill")
+    assert found.rows == 80
+    assert found.how == "held-out fifth of the rows, one more fit"

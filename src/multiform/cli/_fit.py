@@ -10,7 +10,18 @@ import click
 
 import multiform
 from multiform.cli._files import check_output, write_model
-from multiform.cli._shared import Console, columns_table, command, names, one_line, seed_and_jobs, share, table_files
+from multiform.cli._shared import (
+    Console,
+    columns_table,
+    command,
+    names,
+    one_line,
+    seed_and_jobs,
+    share,
+    table_files,
+    text_table,
+    type_words,
+)
 
 MODELS = ("loyalty", "triage", "cv", "qms")
 MOST_SHOWN = 60  # columns in the table for people
@@ -95,8 +106,10 @@ def fit(
         except multiform.tables.TableError as error:
             raise multiform.tables.located(error, found) from error
         seconds = time.perf_counter() - begin
+        progress(None, "estimating the accuracy")
+        expected = multiform.tables.estimate(model, frame, target, options["group"], options["random_state"])
         progress(None, "writing")
-        write_model(model, output, seed=options["random_state"])
+        write_model(model, output, seed=options["random_state"], estimate=expected.as_dict(timed=False))
     _say_notes(console, model)
     told = multiform.files.describe(output)
     data = {
@@ -106,6 +119,7 @@ def fit(
         "rows": model.training_["rows"],
         "target": target,
         "group": options["group"],
+        "estimate": expected.as_dict(),
         "classes": model.training_["class_counts"],
         "columns": told["columns"],
         "training": told["training"],
@@ -201,29 +215,33 @@ def _text(model: Any, data: dict[str, Any]) -> str:
         columns_table(data["columns"], MOST_SHOWN),
         "",
         f"{data['kind']} on {width} column{'s' * (width != 1)} of numbers, {data['seconds']:.1f} s",
-        *_estimates(model.estimator_),
+        *_estimates(model.estimator_, data["estimate"]),
         f"written to {data['model']}, {data['bytes']:,} bytes",
     ]
     return "\n".join(lines)
 
 
-def _estimates(estimator: Any) -> list[str]:
+def _estimates(estimator: Any, expected: dict[str, Any]) -> list[str]:
     """What to expect of new rows, by rows that the models did not see."""
-    if hasattr(estimator, "loyalty_table_"):
-        table = estimator.loyalty_table_
-        return [f"estimated accuracy on new rows {table.overall_accuracy:.2%}, by loyalty type:", str(table)]
-    if hasattr(estimator, "oof_accuracy_"):
-        lines = [f"estimated accuracy on new rows {estimator.oof_accuracy_:.2%}"]
-        if len(estimator.shares_) > 1:
-            lines.append("shares: " + ", ".join(f"{name} {part:.0%}" for name, part in estimator.shares_.items()))
-        return lines
+    value, low, high = (f"{100 * expected[name]:.1f}" for name in ("value", "low", "high"))
+    took = f", {expected['seconds']:.1f} s" if expected["seconds"] >= 0.05 else ""
+    lines = [f"estimated accuracy on new rows {value} % (95 % interval {low} to {high}; {expected['how']}{took})"]
+    judge: Any = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", None)
+    if hasattr(judge, "loyalty_table_"):
+        rows = [["how far to trust an answer", "rows", "share", "accuracy"]]
+        for level, row in judge.loyalty_table_.as_dict().items():
+            told = (f"{row['share']:.1%}", f"{row['accuracy']:.1%}" if row["count"] else "-")
+            rows.append([type_words(level), f"{row['count']:g}", *told])
+        lines += [text_table(rows, right=[1, 2, 3])]
+    if len(getattr(estimator, "shares_", {})) > 1:
+        lines.append("shares: " + ", ".join(f"{name} {part:.0%}" for name, part in estimator.shares_.items()))
     if hasattr(estimator, "certificates_"):
         tested = sum(c.n_tested for c in estimator.certificates_)
         accepted = sum(c.n_accepted for c in estimator.certificates_)
         share = accepted / tested if tested else float("nan")
-        return [
+        lines += [
             f"promise: accepted answers are right at least {estimator.target_accuracy:.2%} of the time, "
             f"with confidence {estimator.confidence:.0%} ({estimator.guarantee_})",
-            f"accepted {share:.2%} of the calibration rows; the rest is deferred",
+            f"accepted {share:.2%} of the calibration rows; the rest is deferred, to be decided by somebody else",
         ]
-    return []
+    return lines

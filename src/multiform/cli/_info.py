@@ -27,7 +27,8 @@ def info(model_path: str | None, console: Console) -> None:
         console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
         return
     data = multiform.files.describe(model_path)
-    console.result(data, _text(model_path, data))
+    # "notes" of JSON are what this command has to say; those of the file have a name of their own.
+    console.result(data | {"file_notes": data["notes"]}, _text(model_path, data))
 
 
 @command("multiform export model.mfm --onnx model.onnx")

@@ -24,6 +24,7 @@ from multiform.metrics._screening import (
     pr_auc,
     proportion,
     roc_auc,
+    share_interval,
     threshold_table,
 )
 from multiform.metrics._selective import (
@@ -66,6 +67,7 @@ __all__ = [
     "proportion",
     "risk_coverage_curve",
     "roc_auc",
+    "share_interval",
     "threshold_table",
     "trust_score",
 ]

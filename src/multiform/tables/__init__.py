@@ -20,6 +20,7 @@ from multiform.columns import (
     decide,
 )
 from multiform.tables._classifier import TableClassifier, answers_of
+from multiform.tables._estimate import Estimate, estimate
 from multiform.tables._familiarity import Familiarity
 from multiform.tables._figures import Judgement, compared, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
@@ -39,6 +40,7 @@ __all__ = [
     "Column",
     "Date",
     "Dropped",
+    "Estimate",
     "Familiarity",
     "Judgement",
     "MatrixModel",
@@ -56,6 +58,7 @@ __all__ = [
     "compared",
     "decide",
     "deciding_cells",
+    "estimate",
     "figures",
     "labelled",
     "labels_of",

@@ -25,7 +25,6 @@ from multiform.cli._shared import (
     table_files,
     text_table,
     threshold_options,
-    type_words,
 )
 
 MOST_CLASSES = 30  # that are shown
@@ -100,6 +99,10 @@ def evaluate(
 @click.option("--title", help="The title of the page.")
 @click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
 @click.option("--no-baselines", is_flag=True, help="Leave the other classifiers out, which take most of the time.")
+@click.option("--positive", metavar="CLASS", help="The class that is looked for; of two found by itself, and said.")
+@click.option(
+    "--anonymous", is_flag=True, help="Figures of groups alone: no single row, no value of a column, no file names."
+)
 @strict_option
 @table_files
 def report(
@@ -116,8 +119,9 @@ def report(
 ) -> None:
     """Write a report of a model on labelled rows that it has not seen: one HTML file that needs nothing else.
 
-    How well it does and against which baselines, what its loyalty types are worth, which rows it is least sure of, how
-    it was made.
+    How well it does and against which baselines, who is found and who missed, whether chances come true, which columns
+    matter, what its loyalty types are worth, which rows it is least sure of, how it was made. Values of identifiers,
+    names, dates and free text are not shown; rows are named by their number.
     """
     found = multiform.tables.sources(files, file_format)
     check_output(output, (model_path, *(source.path for source in found)))
@@ -135,7 +139,14 @@ def report(
         if isinstance(model, multiform.tables.MatrixModel):
             judged, frame = model.estimator_, model.named(frame)
         page = multiform.report(
-            judged, frame, labels, plan=plan, command=this_command(), baselines=not no_baselines, **told
+            judged,
+            frame,
+            labels,
+            plan=plan,
+            command=this_command(),
+            model_file=model_path,
+            baselines=not no_baselines,
+            **told,
         )
         page.save(output)
     say_unfamiliar(console, model, known)
@@ -224,7 +235,7 @@ def _text(data: dict[str, Any]) -> str:
         rows = [["loyalty type", "rows", "share", "accuracy", "expected"]]
         for level, row in data["loyalty"].items():
             figures = (row["share"], row["accuracy"], row["expected_accuracy"])
-            rows.append([type_words(level), f"{row['count']:g}", *map(_percent, figures)])
+            rows.append([multiform.metrics.type_words(level), f"{row['count']:g}", *map(_percent, figures)])
         lines += ["", text_table(rows, right=[1, 2, 3, 4])]
     if "accepted" in data:
         row = data["accepted"]

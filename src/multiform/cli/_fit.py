@@ -20,7 +20,6 @@ from multiform.cli._shared import (
     share,
     table_files,
     text_table,
-    type_words,
 )
 
 MODELS = ("loyalty", "triage", "cv", "qms")
@@ -231,7 +230,7 @@ def _estimates(estimator: Any, expected: dict[str, Any]) -> list[str]:
         rows = [["how far to trust an answer", "rows", "share", "accuracy"]]
         for level, row in judge.loyalty_table_.as_dict().items():
             told = (f"{row['share']:.1%}", f"{row['accuracy']:.1%}" if row["count"] else "-")
-            rows.append([type_words(level), f"{row['count']:g}", *told])
+            rows.append([multiform.metrics.type_words(level), f"{row['count']:g}", *told])
         lines += [text_table(rows, right=[1, 2, 3])]
     if len(getattr(estimator, "shares_", {})) > 1:
         lines.append("shares: " + ", ".join(f"{name} {part:.0%}" for name, part in estimator.shares_.items()))

@@ -176,18 +176,6 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     return "\n".join(lines)
 
 
-TYPE_WORDS = {"strong": "sure", "normal": "usual", "weak": "unsure"}
-
-
-def type_words(level: str) -> str:
-    """A loyalty type, the paper's word and what it means.
-
-    >>> type_words("strong"), type_words("weak(20)")
-    ('strong (sure)', 'weak(20) (unsure)')
-    """
-    return next((f"{level} ({word})" for begin, word in TYPE_WORDS.items() if level.startswith(begin)), level)
-
-
 def columns_table(columns: Sequence[dict[str, Any]], most: int | None = None) -> str:
     """What each column of a table was taken for."""
     rows = [["column", "taken as", "becomes", "because"]]

@@ -15,6 +15,7 @@ from multiform.metrics._loyalty import (
     layer_scores,
     loyalty_report,
     loyalty_table,
+    type_words,
 )
 from multiform.metrics._screening import (
     THRESHOLDS,
@@ -70,4 +71,5 @@ __all__ = [
     "share_interval",
     "threshold_table",
     "trust_score",
+    "type_words",
 ]

@@ -52,7 +52,8 @@ def share_interval(value: float, n: float) -> Interval:
     spread = NORMAL**2 / n
     middle = (value + spread / 2) / (1 + spread)
     half = np.sqrt(spread * value * (1 - value) + spread**2 / 4) / (1 + spread)
-    return Interval(float(value), max(0.0, float(middle - half)), min(1.0, float(middle + half)))
+    # It holds the share itself, whatever rounding does at 0 and 1.
+    return Interval(float(value), max(0.0, min(value, middle - half)), min(1.0, max(value, middle + half)))
 
 
 def proportion(n_right: int, n: int) -> Interval | None:

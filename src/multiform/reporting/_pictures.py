@@ -79,11 +79,11 @@ def classes_picture(answers: Answers) -> Picture:
         axis.barh(place + 0.2, said, 0.4, color=ORANGE, hatch="//", edgecolor="white", label="answered")
         axis.set_yticks(place, named(shown))
         axis.invert_yaxis()
-        axis.set_xlabel("samples")
+        axis.set_xlabel("rows")
         figure.legend(loc="outside upper right", ncols=2, frameon=False)
 
     most, least = shown[true.argmax()], shown[true.argmin()]
-    alt = f"Samples of each class: most of {plain(most)} ({true.max()}), fewest of {plain(least)} ({true.min()})."
+    alt = f"Rows of each class: most of {plain(most)} ({true.max()}), fewest of {plain(least)} ({true.min()})."
     return drawn(draw, alt, (WIDE, 1.2 + 0.36 * len(shown)))
 
 
@@ -142,10 +142,54 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
                 axis.set_yticks([])
 
         count, correct = int(tensor[k].sum()), int(np.trace(tensor[k]))
-        alt = f"Confusion matrix of {levels[k]}: {count} samples, {correct} of them right."
+        alt = f"Confusion matrix of {levels[k]}: {count} rows, {correct} of them right."
         return drawn(draw, alt, (side + room + 0.5, side + room + 0.75))
 
     return [layer(k) for k in range(len(levels)) if tensor[k].any()]
+
+
+def calibration_picture(groups: Sequence[dict[str, Any]], of: Any) -> Picture:
+    """What came true against the chance that was given."""
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        axis.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="chances that are true")
+        chances = [group["chance"] for group in groups]
+        shares = np.array([group["share"] for group in groups])
+        reach = [shares[:, 0] - shares[:, 1], shares[:, 2] - shares[:, 0]]
+        axis.errorbar(chances, shares[:, 0], yerr=reach, fmt="o", color=BLUE, capsize=3, label="these rows")
+        axis.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        for formatted in (axis.xaxis, axis.yaxis):
+            formatted.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.set_xlabel("chance given" + ("" if of is None else f" to {plain(of, 30)}"))
+        axis.set_ylabel("came true")
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False, loc="upper left")
+
+    told = "; ".join(f"{group['chance']:.0%} given, {group['share'].value:.0%} came true" for group in groups)
+    return drawn(draw, f"Chances and what came of them: {told}.", (WIDE, 4.2))
+
+
+def importance_picture(found: Any, most: int = 15) -> Picture:
+    """What is lost without each column, with its interval."""
+    shown = found.columns[:most]
+    by_chance = bool(shown) and shown[0].chance is not None
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        for place, one in enumerate(shown):
+            value, low, high = one.chance if by_chance else one.accuracy
+            reach = [[100 * (value - low)], [100 * (high - value)]]
+            axis.errorbar(100 * value, place, xerr=reach, fmt="o", color=BLUE, capsize=3)
+        axis.axvline(0, color=GREY, linewidth=1)
+        axis.set_yticks(range(len(shown)), named(one.column for one in shown))
+        axis.set_ylim(len(shown) - 0.5, -0.5)
+        what = "chance of the true class" if by_chance else "accuracy"
+        axis.set_xlabel(f"{what} lost without the column, points")
+        axis.grid(axis="x", alpha=0.3)
+
+    told = ", ".join(f"{plain(one.column)} {100 * (one.chance or one.accuracy).value:.1f}" for one in shown)
+    return drawn(draw, f"Points lost without each column: {told}.", (WIDE, 1.0 + 0.34 * len(shown)))
 
 
 def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
@@ -182,7 +226,7 @@ def loyalty_picture(answers: Answers) -> Picture:
         displays.LoyaltyDisplay(actual, estimated=estimated).plot(ax=figure.subplots(2, 1))
 
     told = "; ".join(
-        f"{level}: {share:.0%} of the samples" + ("" if np.isnan(right) else f", {right:.1%} right")
+        f"{level}: {share:.0%} of the rows" + ("" if np.isnan(right) else f", {right:.1%} right")
         for level, share, right in zip(actual.levels, actual.share, actual.accuracy, strict=True)
     )
     return drawn(draw, f"Loyalty types. {told}.", (WIDE, 5.8))
@@ -199,10 +243,10 @@ def purchases_picture(shares: dict[str, float]) -> Picture:
         axis.invert_yaxis()
         axis.set_xlim(0, 1.12)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if value <= 1 else "")
-        axis.set_xlabel("share of the samples")
+        axis.set_xlabel("share of the rows")
 
     told = ", ".join(f"{plain(name)} {share:.0%}" for name, share in shares.items())
-    alt = f"Tests in the order of the plan, and for how many samples each is bought: {told}."
+    alt = f"Tests in the order of the plan, and for how many rows each is bought: {told}."
     return drawn(draw, alt, (WIDE, 1.0 + 0.32 * len(shares)))
 
 

@@ -129,6 +129,16 @@ def test_the_class_that_is_looked_for(labels, positive):
     assert str(rule_for(model).positive) == positive
 
 
+def test_evaluate_says_which_columns_matter(ward, call, call_json):
+    told = call_json("evaluate", ward / "a.mfm", ward / "test.csv", "--importance")["importance"]
+    assert [one["column"] for one in told["columns"]][0] == "crp"
+    assert told["columns"][0]["accuracy_lost"]["low"] > 0
+    assert (told["rows"], told["of"]) == (300, 300)
+    out = call("evaluate", ward / "b.mfm", ward / "test.csv", "--importance")[1]
+    assert "what is lost if a column is shuffled, on 300 of 300 rows" in out
+    assert "looked at" in out
+
+
 def test_large_tables_are_thinned_for_areas_alone(ward, monkeypatch):
     model, test = multiform.load(ward / "a.mfm"), pl.read_csv(ward / "test.csv")
     whole = Judgement(model, "ill", rule_for(model))

@@ -44,6 +44,7 @@ true_labels = click.option(
 @model_file
 @true_labels
 @click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
+@click.option("--importance", is_flag=True, help="Say which columns matter, too: what is lost without each.")
 @threshold_options
 @strict_option
 @table_files
@@ -52,6 +53,7 @@ def evaluate(
     files: tuple[str, ...],
     target: str | None,
     require: str | None,
+    importance: bool,
     strict: bool,
     file_format: str | None,
     console: Console,
@@ -75,7 +77,10 @@ def evaluate(
             except multiform.tables.TableError as error:
                 raise batch.located(error) from error
             progress(batch.share)
-    data = judged.as_dict()
+        data = judged.as_dict()
+        if importance:
+            progress(None, "asking which columns matter")
+            data["importance"] = _importance(model, judged)
     refuse_shifts(judged.known, strict)
     for note in judged.notes():
         console.note(note)
@@ -231,6 +236,8 @@ def _text(data: dict[str, Any]) -> str:
         lines += ["", f"if rows were called {positive['class']!r} from another chance on:", _threshold_table(data)]
     if "calibration" in data:
         lines += ["", *_calibration(data["calibration"])]
+    if data.get("importance") is not None:
+        lines += ["", *_importance_table(data["importance"])]
     if "loyalty" in data:
         rows = [["loyalty type", "rows", "share", "accuracy", "expected"]]
         for level, row in data["loyalty"].items():
@@ -246,6 +253,35 @@ def _text(data: dict[str, Any]) -> str:
             f"{row['promised']:.2%}: {kept}",
         ]
     return "\n".join(lines)
+
+
+def _importance(model: Any, judged: Any) -> dict[str, Any] | None:
+    """What is lost without each column, on up to a few thousand rows."""
+    rows = multiform.columns.polars().concat(judged.rows.parts)
+    labels, X = rows[judged.target].to_numpy(), rows.drop(judged.target)
+    if isinstance(model, multiform.tables.MatrixModel):
+        model, X = model.estimator_, model.named(X)
+    found = multiform.reporting.importances(model, X, labels)
+    return None if found is None else found.as_dict() | {"of": judged.n_rows}
+
+
+def _importance_table(found: dict[str, Any]) -> list[str]:
+    columns = found["columns"][:MOST_CLASSES]
+    has_shares = bool(columns) and columns[0]["exact_contribution"] is not None
+    rows = [["column", "accuracy lost, points", "chance of the truth lost, points"] + ["looked at"] * has_shares]
+    for one in columns:
+        told = ["-" if one[what] is None else _points(one[what]) for what in ("accuracy_lost", "chance_lost")]
+        rows.append([one["column"], *told, *([f"{one['exact_contribution']:.0%}"] if has_shares else [])])
+    return [
+        f"what is lost if a column is shuffled, on {found['rows']} of {found['of']} rows (95 % interval)"
+        + ("; and its share of the exact contributions:" if has_shares else ":"),
+        text_table(rows, right=range(1, len(rows[0]))),
+    ]
+
+
+def _points(found: dict[str, float]) -> str:
+    value, low, high = (f"{100 * found[name]:+.1f}" for name in ("value", "low", "high"))
+    return f"{value} ({low} to {high})"
 
 
 def _found_and_missed(positive: dict[str, Any], row: dict[str, Any]) -> list[str]:

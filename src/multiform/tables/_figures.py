@@ -25,6 +25,7 @@ from multiform.tables._rule import Rule
 
 MOST_CELLS = 25_000_000  # chances that are kept for areas and thresholds, 100 MB; of more rows a part is drawn evenly
 MOST_AREAS = 50  # classes of which areas are computed
+MOST_SAMPLED = 5_000  # rows that are kept as they are, for further questions
 MOST_ROWS = 1_000  # that are named where two models disagree
 MOST_CONFUSED = 30  # classes of a matrix that people look at
 
@@ -35,6 +36,30 @@ def labelled(model: Any, frame: Any, target: str) -> tuple[Any, Any]:
         raise TableError(f"The table has no column {target!r} with the truth; give its name by --target.")
     labels, present = model.labels(frame[target])
     return frame.drop(target).filter(polars().Series(present)), labels
+
+
+class Thinned:
+    """Every row of a table that comes in parts; as it grows beyond `most`, every second, every fourth, ...
+
+    >>> rows = Thinned(most=4)
+    >>> for part in (np.arange(3), np.arange(3, 9)):
+    ...     rows.add(part)
+    >>> np.concatenate(rows.parts), rows.step
+    (array([0, 4, 8]), 4)
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most, self.step, self._n_rows = most, 1, 0
+        self.parts: list[Any] = []
+
+    def add(self, part: Any) -> None:
+        """The next rows, an array or a frame."""
+        self.parts.append(part[-self._n_rows % self.step :: self.step])
+        self._n_rows += len(part)
+        while sum(map(len, self.parts)) > self.most:
+            starts = np.cumsum([0, *map(len, self.parts)]) % 2
+            self.parts = [part[start::2] for part, start in zip(self.parts, starts, strict=False)]
+            self.step *= 2
 
 
 OF_ANSWERS = ("label", "chance", "loyalty", "accepted", "changed")
@@ -57,6 +82,8 @@ class Judgement:
         What is unlike training, counted.
     unlabelled : int
         Rows without a label, which are left out.
+    rows : Thinned
+        The rows with a label, or every so many of them, with the label as the model reads it.
     """
 
     def __init__(self, model: Any, target: str, rule: Rule | None = None) -> None:
@@ -65,8 +92,8 @@ class Judgement:
         self._true: list[Any] = []
         self._answers: list[Any] = []
         self._overlaps: list[Any] = []
-        self._chances: list[Any] = []  # of every `_step`-th row
-        self._rows, self._step = 0, 1
+        self._chances = Thinned(MOST_CELLS // len(model.classes_))
+        self.rows = Thinned(MOST_SAMPLED)
 
     def add(self, frame: Any) -> None:
         """A part of the table."""
@@ -78,19 +105,13 @@ class Judgement:
             if self.rule is not None:
                 answers = self.rule.decide(answers, self.model.classes_)
             if has_chances:
-                self._keep(answers.select([f"chance of {label}" for label in self.model.classes_]).to_numpy())
+                chances = answers.select([f"chance of {label}" for label in self.model.classes_]).to_numpy()
+                self._chances.add(chances.astype(np.float32))
+            self.rows.add(rows.with_columns(polars().Series(self.target, labels)))
             self._answers.append(answers.select([name for name in OF_ANSWERS if name in answers.columns]))
             self.known += familiar.counted()
             self._overlaps.append(self.model.overlap(rows, labels))
         self.unlabelled += len(frame) - len(rows)
-
-    def _keep(self, chances: Any) -> None:
-        """Keep the chances of every row, or, as the table grows, of every second, fourth, ..."""
-        self._chances.append(chances[-self._rows % self._step :: self._step].astype(np.float32))
-        self._rows += len(chances)
-        while sum(part.size for part in self._chances) > MOST_CELLS:
-            self._chances = [np.concatenate(self._chances)[::2]]
-            self._step *= 2
 
     def as_dict(self) -> dict[str, Any]:
         """What `multiform evaluate --json` tells."""
@@ -99,12 +120,13 @@ class Judgement:
         parts, true = self._answers, np.concatenate(self._true)
         columns = {column: np.concatenate([part[column].to_numpy() for part in parts]) for column in parts[0].columns}
         told = figures(self.model.estimator_, true, columns)
-        if self._chances:
+        if self._chances.parts:
+            step = self._chances.step
             told |= _by_chance(
                 np.asarray(self.model.classes_),
-                true[:: self._step],
-                {name: column[:: self._step] for name, column in columns.items()},
-                np.concatenate(self._chances),
+                true[::step],
+                {name: column[::step] for name, column in columns.items()},
+                np.concatenate(self._chances.parts),
                 self.rule,
             )
             if self.rule is not None:
@@ -118,13 +140,19 @@ class Judgement:
             "training_rows": None if overlap is None else overlap.as_dict(),
         }
 
+    @property
+    def n_rows(self) -> int:
+        """Rows with a label."""
+        return sum(map(len, self._true))
+
     def collected(self) -> tuple[Any, Any, Any, int]:
         """True labels and answers as text, the chances of every `step`-th row or None, and the step."""
         if not self._true:
             raise ValueError("No row has a label, so there is nothing to compare with.")
         said = np.concatenate([part["label"].cast(str).to_numpy() for part in self._answers])
         true = np.array([str(label) for part in self._true for label in part.tolist()], dtype=object)
-        return true, said, np.concatenate(self._chances) if self._chances else None, self._step
+        chances = np.concatenate(self._chances.parts) if self._chances.parts else None
+        return true, said, chances, self._chances.step
 
     def notes(self) -> list[str]:
         """What is worth knowing of the figures: rows without a label, rows that the model was trained on."""

@@ -131,7 +131,7 @@ def test_the_class_that_is_looked_for(labels, positive):
 
 def test_evaluate_says_which_columns_matter(ward, call, call_json):
     told = call_json("evaluate", ward / "a.mfm", ward / "test.csv", "--importance")["importance"]
-    assert [one["column"] for one in told["columns"]][0] == "crp"
+    assert told["columns"][0]["column"] == "crp"
     assert told["columns"][0]["accuracy_lost"]["low"] > 0
     assert (told["rows"], told["of"]) == (300, 300)
     out = call("evaluate", ward / "b.mfm", ward / "test.csv", "--importance")[1]

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiform import displays
-from multiform.displays.style import BLUE, GREY, ORANGE
-from multiform.metrics import aurc, confusion_tensor, risk_coverage_curve
+from multiform.displays.style import BLUE, GREY, PURPLE, VERMILION
+from multiform.metrics import aurc, confusion_tensor, risk_coverage_curve, type_words
 from multiform.reporting._answers import Answers
 
 WIDE = 5.0  # inches; narrow enough that its letters can be read on a phone
@@ -76,7 +76,7 @@ def classes_picture(answers: Answers) -> Picture:
         axis = figure.subplots()
         place = np.arange(len(shown))
         axis.barh(place - 0.2, true, 0.4, color=BLUE, label="true")
-        axis.barh(place + 0.2, said, 0.4, color=ORANGE, hatch="//", edgecolor="white", label="answered")
+        axis.barh(place + 0.2, said, 0.4, color=PURPLE, hatch="//", edgecolor="white", label="answered")
         axis.set_yticks(place, named(shown))
         axis.invert_yaxis()
         axis.set_xlabel("rows")
@@ -134,7 +134,7 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
                 ax=[axis], colorbar=False
             )
             right = "" if not tensor[k].any() else f", {np.trace(tensor[k]) / tensor[k].sum():.1%} right"
-            axis.set_title(f"{levels[k]}: {tensor[k].sum():,}{right}", fontsize=10)
+            axis.set_title(f"{type_words(levels[k])}\n{tensor[k].sum():,} rows{right}", fontsize=10)
             axis.spines[:].set(visible=True, color="#c8d0d8")
             axis.tick_params(labelsize=9 if m <= 15 else 7, length=0)
             if m > MANY_CLASSES:
@@ -143,7 +143,7 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
 
         count, correct = int(tensor[k].sum()), int(np.trace(tensor[k]))
         alt = f"Confusion matrix of {levels[k]}: {count} rows, {correct} of them right."
-        return drawn(draw, alt, (side + room + 0.5, side + room + 0.75))
+        return drawn(draw, alt, (side + room + 0.5, side + room + 0.95))
 
     return [layer(k) for k in range(len(levels)) if tensor[k].any()]
 
@@ -203,15 +203,14 @@ def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
         axis = figure.subplots()
         display = displays.RiskCoverageDisplay(coverage[few], risk[few]).plot(ax=axis, target_accuracy=target_accuracy)
         display.line_.set_linewidth(2)
-        # One wrong answer among the very first would hide the rest of the curve.
-        top = 1.6 * max(risk[-1], 0.0 if target_accuracy is None else 1 - target_accuracy, 0.01)
-        axis.set_ylim(0, min(top, 1.0))
+        allowed = 0.0 if target_accuracy is None else 1 - target_accuracy
+        axis.set_ylim(0, 1.15 * max(display.line_.get_ydata().max(), allowed, 0.01))
         for formatted in (axis.xaxis, axis.yaxis):
             formatted.set_major_formatter(lambda value, _: f"{value:.3g}" if value < 0.01 and value else f"{value:.2g}")
         accepted = answers.accepted
         if accepted is not None and accepted.any():
             error = 1 - answers.right[accepted].mean()
-            axis.plot(accepted.mean(), error, "D", color=ORANGE, markersize=9, label="accepted by triage")
+            axis.plot(accepted.mean(), error, "D", color=VERMILION, markersize=9, label="accepted by triage")
             axis.legend(frameon=False, loc="upper left")
 
     alt = f"Error against coverage: {risk[-1]:.1%} when everything is answered; the area under the curve is {area:.4f}."

@@ -3,8 +3,8 @@ How far to trust it: loyalty types
 ==================================
 
 The loyalty extraction machine trains two more models for each class, one that would rather not say it and one that
-likes to. A row that exactly one held-back class keeps is *strong* (sure); one that three pushed classes win is *weak* (unsure);
-all others are *normal* (usual).
+likes to. A row that exactly one held-back class keeps is *strong* (sure); one that three pushed classes win is *weak*
+(unsure); all others are *normal* (usual).
 """
 
 # %%

@@ -20,7 +20,8 @@ MOST_LETTERS = 2000  # of a note or a figure of the training
 def info(model_path: str | None, console: Console) -> None:
     """Say what is in a model file, or, without one, about this installation.
 
-    The file's checksum is checked. No model is made of it.
+    Also what it holds of the rows that it was trained on, which decides to whom it may be given. The file's checksum is
+    checked. No model is made of it.
     """
     if model_path is None:
         data = _installation()
@@ -92,6 +93,8 @@ def _text(path: str, data: dict[str, Any]) -> str:
         lines += ["", columns_table(columns), ""]
     elif columns:
         lines.append(f"columns: {', '.join(_told(one) for one in columns[:30])}")
+    lines += ["what the file holds of the rows that it was trained on:"]
+    lines += [f"- {_told(sentence, MOST_LETTERS)}" for sentence in data["holds"]["sentences"]] + [""]
     lines += _flat("training", data["training"])
     lines += _flat("notes", data["notes"])
     return "\n".join(lines)

@@ -23,9 +23,7 @@ def held_rows(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
     plans, ensembles = kinds.get("DiagnosisPlanner", []), kinds.get("QMSClassifierCV", [])
     n_rows = max((_length(_entry(plan.get("judge_"), "rows"), arrays) for plan in plans), default=0)
     if n_rows:
-        told = [
-            f"the {n_rows:,} training rows themselves, as numbers, with their labels: treat it as you treat the data"
-        ]
+        told = [f"the {n_rows:,} training rows, as numbers, with their labels: treat it as you treat the data"]
     else:
         told = ["no training row; averages and spreads of the columns, over all rows"]
     columns = [column for column in header["columns"] or [] if isinstance(column, dict)]

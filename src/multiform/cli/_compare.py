@@ -30,7 +30,7 @@ def compare(
     second_path: str,
     files: tuple[str, ...],
     target: str | None,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
 ) -> None:
     """Compare two models on the same labelled rows, which neither of them has seen.
@@ -45,7 +45,7 @@ def compare(
         for which, model in models.items()
     }
     with console.progress("predicting") as progress:
-        for batch in multiform.tables.batches(multiform.tables.sources(files, file_format)):
+        for batch in multiform.tables.batches(multiform.tables.sources(files, **how)):
             try:
                 for one in judged.values():
                     one.add(batch.frame)

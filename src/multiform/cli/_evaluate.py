@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -55,7 +56,7 @@ def evaluate(
     require: str | None,
     importance: bool,
     strict: bool,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
     **asked: Any,
 ) -> None:
@@ -71,7 +72,9 @@ def evaluate(
     rule = multiform.tables.rule_for(model, **asked)
     judged = multiform.tables.Judgement(model, target_of(model, target, model_path), rule)
     with console.progress("predicting") as progress:
-        for batch in multiform.tables.batches(multiform.tables.sources(files, file_format)):
+        for batch in multiform.tables.batches(multiform.tables.sources(files, **how)):
+            for sentence in batch.dialect.notes:
+                console.note(sentence)
             try:
                 judged.add(batch.frame)
             except multiform.tables.TableError as error:
@@ -94,12 +97,16 @@ def evaluate(
 
 
 @command(
+    "multiform report patients.xlsx --target ill -o report.html      # train on three quarters, report on the rest",
     "multiform report model.mfm test.csv -o report.html",
     "multiform report model.mfm test.csv -o report.html --plan plan.mfm --title 'Triage, March'",
 )
-@model_file
+@click.argument("model_path", metavar="MODEL|TABLE")
 @click.option("--output", "-o", required=True, metavar="FILE", help="The HTML file to write.")
-@true_labels
+@click.option(
+    "--target", "-t", metavar="NAME", help="The column with the truth; needed with a TABLE, or if its name has changed."
+)
+@click.option("--group", metavar="NAME", help="With a TABLE: whose each row is, as patient; each is on one side only.")
 @click.option("--plan", "plan_path", metavar="PLAN", help="A plan to show as well, made by `multiform plan`.")
 @click.option("--title", help="The title of the page.")
 @click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
@@ -109,32 +116,51 @@ def evaluate(
     "--anonymous", is_flag=True, help="Figures of groups alone: no single row, no value of a column, no file names."
 )
 @strict_option
-@table_files
+@partial(table_files, required=False)
 def report(
     model_path: str,
     files: tuple[str, ...],
     output: str,
     target: str | None,
+    group: str | None,
     plan_path: str | None,
     no_baselines: bool,
     strict: bool,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
     **told: Any,
 ) -> None:
     """Write a report of a model on labelled rows that it has not seen: one HTML file that needs nothing else.
 
+    With a TABLE instead of a model, a model is trained on three quarters of its rows, reported on the others, and not
+    kept; `multiform fit` makes one to keep.
+
     How well it does and against which baselines, who is found and who missed, whether chances come true, which columns
     matter, what its loyalty types are worth, which rows it is least sure of, how it was made. Values of identifiers,
     names, dates and free text are not shown; rows are named by their number.
     """
-    found = multiform.tables.sources(files, file_format)
-    check_output(output, (model_path, *(source.path for source in found)))
-    model = opened(model_path)
+    from_table = not files
+    if from_table and multiform.files.is_model_file(model_path):
+        raise click.UsageError(f"{model_path} is a model; name the labelled table to report on, too")
+    found = multiform.tables.sources((model_path,) if from_table else files, **how)
+    check_output(output, (*([] if from_table else [model_path]), *(source.path for source in found)))
     plan = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
+        whole, training = multiform.tables.read(found, progress, console.note), None
+        if from_table:
+            if target is None:
+                raise click.UsageError(f"{model_path} is a table; say which column is to be predicted by --target")
+            progress(None, "training")
+            model: Any = multiform.tables.TableClassifier(
+                multiform.LoyaltyClassifier(multiform.QMSClassifier(random_state=0), random_state=0)
+            )
+            training, whole = multiform.tables.parted(whole, target, group)
+            model.fit(training, target, group)
+            console.note(f"a model was trained on {len(training)} rows, and is reported on the other {len(whole)}.")
+        else:
+            model = opened(model_path)
         name = target_of(model, target, model_path)
-        frame, labels = multiform.tables.labelled(model, multiform.tables.read(found, progress), name)
+        frame, labels = multiform.tables.labelled(model, whole, name)
         if not len(labels):
             raise ValueError("No row has a label, so there is nothing to report.")
         known, overlap = model.familiarity(frame), model.overlap(frame, labels)
@@ -143,13 +169,15 @@ def report(
         judged: Any = model
         if isinstance(model, multiform.tables.MatrixModel):
             judged, frame = model.estimator_, model.named(frame)
+        if training is not None:
+            told |= dict(zip(("X_train", "y_train"), multiform.tables.labelled(model, training, name), strict=True))
         page = multiform.report(
             judged,
             frame,
             labels,
             plan=plan,
             command=this_command(),
-            model_file=model_path,
+            model_file=None if from_table else model_path,
             baselines=not no_baselines,
             **told,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ import multiform
 from multiform.cli._files import check_output, opened
 from multiform.cli._shared import Console, columns_table, command, model_file, one_line, text_table
 
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".ods", ".parquet")
 MOST_LETTERS = 2000  # of a note or a figure of the training
 
 
@@ -27,6 +29,8 @@ def info(model_path: str | None, console: Console) -> None:
         data = _installation()
         console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
         return
+    if Path(model_path).suffix.lower() in TABLES and not multiform.files.is_model_file(model_path):
+        raise ValueError(f"{model_path} is no model file; `multiform describe` says what is in a table.")
     data = multiform.files.describe(model_path)
     # "notes" of JSON are what this command has to say; those of the file have a name of their own.
     console.result(data | {"file_notes": data["notes"]}, _text(model_path, data))

@@ -20,21 +20,45 @@ import multiform
 from multiform.cli._terminal import say, visible, visible_json
 
 # As in `multiform.tables`, which takes a while to import; a test compares them.
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
+FORMATS = ("csv", "tsv", "xlsx", "ods", "parquet", "arrow", "npz")
 
 model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
-def table_files(command: Any) -> Any:
-    """The files of a table, and what they hold."""
+def table_files(command: Any, required: bool = True) -> Any:
+    """The files of a table, and `how` to read them, as `multiform.tables.sources` takes it."""
+
+    @wraps(command)
+    def with_how(*args: Any, **options: Any) -> Any:
+        how = {name: options.pop(f"file_{name}") for name in ("format", "encoding", "sheet")}
+        _put_in_order(options)
+        return command(*args, how=how, **options)
+
     formats = click.option(
         "--format",
         "file_format",
         type=click.Choice(FORMATS),
         help="What the files hold, where their names do not say it; standard input (-) is csv.",
     )
-    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(formats(command))
+    text = "What text files are in, as cp1252 or utf-16; recognised if not given."
+    encodings = click.option("--encoding", "file_encoding", metavar="NAME", help=text)
+    text = "The sheet of a workbook; the first if not given."
+    sheets = click.option("--sheet", "file_sheet", metavar="NAME", help=text)
+    files = click.argument("files", nargs=-1, required=required, metavar="FILE..." if required else "[FILE]...")
+    return files(formats(encodings(sheets(with_how))))
+
+
+def _put_in_order(options: dict[str, Any]) -> None:
+    """A table where the model is expected, and the other way round, is what was meant; it is said."""
+    files, model = options["files"], options.get("model_path")
+    models = [path for path in files if multiform.files.is_model_file(path)]
+    if model is not None and len(models) == 1 and not multiform.files.is_model_file(model):
+        options["model_path"] = models[0]
+        options["files"] = tuple(path for path in (model, *files) if path != models[0])
+        options["console"].note(f"{models[0]} is the model and {model} a table; the model comes first.")
+    elif models:
+        raise click.UsageError(f"{models[0]} is a model file and no table; `multiform info` says what is in it")
 
 
 strict_option = click.option(
@@ -88,17 +112,25 @@ def names(*option: str, help: str) -> Callable[[Any], Any]:
     return click.option(*option, multiple=True, callback=read, metavar="NAMES", help=help)
 
 
+missing_words = names("--na", "missing", help="Words or numbers that stand for a missing value, as lost,999.")
+
+
 class Console:
     """One command's voice: `as_json` one object on standard output and nothing else anywhere, `quiet` results alone."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
         self._notes: list[str] = []
+        self._held: list[str] | None = None  # notes that wait until no bar is in their way
 
     def note(self, sentence: str) -> None:
-        """Something worth knowing that is not the result."""
+        """Something worth knowing that is not the result; it is said once."""
+        if sentence in self._notes:
+            return
         self._notes.append(sentence)
-        if not (self.as_json or self.quiet):
+        if self._held is not None:
+            self._held.append(sentence)
+        elif not (self.as_json or self.quiet):
             say(f"note: {sentence}", err=True)
 
     def result(self, data: dict[str, Any], text: str) -> None:

@@ -20,14 +20,15 @@ from multiform.columns import (
     decide,
 )
 from multiform.tables._classifier import TableClassifier, answers_of
-from multiform.tables._estimate import Estimate, estimate
-from multiform.tables._familiarity import Familiarity
+from multiform.tables._description import describe
+from multiform.tables._estimate import Estimate, estimate, parted
+from multiform.tables._familiarity import Familiarity, nearest
 from multiform.tables._figures import Judgement, compared, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
-from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
+from multiform.tables._reading import FORMATS, Batch, Dialect, Source, batches, located, read, sources
 from multiform.tables._reasons import deciding_cells, least_change
 from multiform.tables._rule import Rule, rule_for
 
@@ -39,6 +40,7 @@ __all__ = [
     "Code",
     "Column",
     "Date",
+    "Dialect",
     "Dropped",
     "Estimate",
     "Familiarity",
@@ -58,6 +60,7 @@ __all__ = [
     "compared",
     "decide",
     "deciding_cells",
+    "describe",
     "estimate",
     "figures",
     "labelled",
@@ -66,6 +69,8 @@ __all__ = [
     "least_change",
     "located",
     "n_formulas",
+    "nearest",
+    "parted",
     "read",
     "rule_for",
     "sources",

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import clone
 
-from multiform.columns import as_frame, as_text, polars
+from multiform.columns import TableError, as_frame, as_text, polars
 from multiform.folds import drawn_folds, group_codes
 from multiform.metrics import Interval, share_interval
 from multiform.tables._classifier import TableClassifier
+from multiform.tables._familiarity import nearest
+from multiform.tables._labels import learn_labels
 
 N_FOLDS = 5
 MANY_ROWS = 20_000  # from which on one fifth is enough to know the accuracy to half a point
@@ -90,3 +92,19 @@ def _told(model: TableClassifier, accuracy: float, rows: int, how: str, begin: f
     n = model.training_.get("groups") or rows
     interval = share_interval(accuracy, n)
     return Estimate(interval, rows, how, time.perf_counter() - begin)
+
+
+def parted(X: Any, y: str, groups: str | None = None, seed: int = 0) -> tuple[Any, Any]:
+    """Three quarters of the rows of a table that have a label, and the others: at random within the classes, or whole
+    groups.
+    """
+    frame = as_frame(X)
+    for name in (y, *([] if groups is None else [groups])):
+        if name not in frame.columns:
+            raise TableError(f"There is no column {name!r}; {nearest(name, frame.columns)}")
+    labels, present, _ = learn_labels(frame[y], as_classes=True)
+    frame = frame.filter(polars().Series(present))
+    codes = None if groups is None else group_codes(as_text(frame[groups]), len(frame), "a report")
+    target = np.unique(labels, return_inverse=True)[1].ravel()
+    held_out = polars().Series(drawn_folds(target, 4, np.random.default_rng(seed), codes) == 0)
+    return frame.filter(~held_out), frame.filter(held_out)

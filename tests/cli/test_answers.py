@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import multiform
-from multiform.tables import Judgement, TableClassifier, estimate, rule_for
+from multiform.tables import Judgement, TableClassifier, estimate, parted, rule_for
 
 
 def patients(n, seed):
@@ -219,3 +219,27 @@ def test_large_tables_hold_out_one_fifth(ward, monkeypatch):
     found = estimate(model, frame, "ill")
     assert found.rows == 80
     assert found.how == "held-out fifth of the rows, one more fit"
+
+
+def test_a_report_straight_from_a_table(ward, tmp_path, call, call_json):
+    told = call_json("report", ward / "train.csv", "-t", "ill", "-o", tmp_path / "r.html")
+    assert told["n_samples"] == 100
+    assert "a model was trained on 300 rows, and is reported on the other 100." in told["notes"]
+    assert (tmp_path / "r.html").read_text("utf-8").startswith("<!doctype html>")
+    for words, code, sentence in (
+        (["report", ward / "train.csv"], 2, "train.csv is a table; say which column is to be predicted by --target"),
+        (["report", ward / "a.mfm"], 2, "a.mfm is a model; name the labelled table to report on, too"),
+        (["report", ward / "train.csv", "-t", "il"], 1, "There is no column 'il'; the nearest is 'ill'"),
+    ):
+        found, _, err = call(*words, "-o", tmp_path / "none.html")
+        assert found == code
+        assert sentence in err
+        assert not (tmp_path / "none.html").exists()
+
+
+def test_whole_patients_are_on_one_side_of_a_report(ward):
+    frame = pl.read_csv(ward / "train.csv").with_columns(who=pl.int_range(pl.len()) // 4)
+    training, others = parted(frame, "ill", "who")
+    assert len(training) + len(others) == 400
+    assert not set(training["who"]) & set(others["who"])
+    assert 80 <= len(others) <= 120

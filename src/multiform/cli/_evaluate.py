@@ -32,7 +32,7 @@ MOST_CLASSES = 30  # that are shown
 MOST_IN_A_LINE = 12
 
 true_labels = click.option(
-    "--target", "-t", metavar="NAME", help="The column with the truth, if it is not called as in training."
+    "--target", "-t", metavar="NAME", help="The column with the truth, if its name is not that of training."
 )
 
 
@@ -106,12 +106,12 @@ def evaluate(
 @click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth; needed with a TABLE, or if its name has changed."
 )
-@click.option("--group", metavar="NAME", help="With a TABLE: whose each row is, as patient; each is on one side only.")
+@click.option("--group", metavar="NAME", help="With a TABLE: the column that says whose a row is, for example patient.")
 @click.option("--plan", "plan_path", metavar="PLAN", help="A plan to show as well, made by `multiform plan`.")
 @click.option("--title", help="The title of the page.")
-@click.option("--target-accuracy", type=share, help="An accuracy to mark in the risk-coverage curve.")
-@click.option("--no-baselines", is_flag=True, help="Leave the other classifiers out, which take most of the time.")
-@click.option("--positive", metavar="CLASS", help="The class that is looked for; of two found by itself, and said.")
+@click.option("--target-accuracy", type=share, help="An accuracy to mark in the curve of errors.")
+@click.option("--no-baselines", is_flag=True, help="Train no other classifiers to compare with, which takes long.")
+@click.option("--positive", metavar="CLASS", help="The class you are looking for, for example ill.")
 @click.option(
     "--anonymous", is_flag=True, help="Figures of groups alone: no single row, no value of a column, no file names."
 )
@@ -194,7 +194,7 @@ def report(
 def target_of(model: Any, target: str | None, path: str) -> str:
     name: str | None = target or model.target_
     if name is None:
-        raise click.UsageError(f"{path} does not know what the target column is called; give --target")
+        raise click.UsageError(f"{path} does not say which column holds the truth; give --target")
     return name
 
 
@@ -246,7 +246,7 @@ def _text(data: dict[str, Any]) -> str:
     lines = [
         f"{data['rows']} rows, accuracy {with_interval(data['accuracy_interval'])}; always answering "
         f"{data['commonest_class']!r} would reach {data['commonest_class_accuracy']:.2%}",
-        f"mean chance given {data['mean_chance']:.2%}",
+        f"on average the model gave its answers a chance of {data['mean_chance']:.2%} of being right",
     ]
     if data["unknown_classes"]:
         lines.append(f"classes that the model does not know: {', '.join(map(repr, data['unknown_classes']))}")
@@ -267,7 +267,7 @@ def _text(data: dict[str, Any]) -> str:
     if data.get("importance") is not None:
         lines += ["", *_importance_table(data["importance"])]
     if "loyalty" in data:
-        rows = [["loyalty type", "rows", "share", "accuracy", "expected"]]
+        rows = [["how far to trust an answer", "rows", "share", "accuracy", "expected"]]
         for level, row in data["loyalty"].items():
             figures = (row["share"], row["accuracy"], row["expected_accuracy"])
             rows.append([multiform.metrics.type_words(level), f"{row['count']:g}", *map(_percent, figures)])

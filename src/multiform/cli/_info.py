@@ -107,9 +107,11 @@ def _text(path: str, data: dict[str, Any]) -> str:
 def _flat(name: str, value: Any) -> list[str]:
     if isinstance(value, dict):
         return [line for key, entry in value.items() for line in _flat(f"{name} {key}", entry)]
+    if value is None or value == []:
+        return []
     if isinstance(value, float):
         value = f"{value:.6g}"
-    return [f"{_told(name)}: {_told(value, MOST_LETTERS)}"]
+    return [f"{_told(name).replace('_', ' ')}: {_told(value, MOST_LETTERS)}"]
 
 
 def _told(value: Any, most: int = 80) -> str:

@@ -136,9 +136,11 @@ class Familiarity:
         found = [(name, f"column {name!r} has shifted: {'; '.join(told)}.") for name, told in shifted.items()]
         for name, tally in self.tallies.items():
             if tally.n_unfamiliar and name not in shifted:
-                cells = f"{tally.n_unfamiliar} cell{'s' * (tally.n_unfamiliar != 1)}"
-                example = f"{_short(tally.example)} where training had {self.seen[name]}"
-                found.append((name, f"column {name!r}: {cells} unlike training and taken as unknown, as {example}."))
+                cells = f"{tally.n_unfamiliar} cell{'s are' if tally.n_unfamiliar != 1 else ' is'}"
+                example = f"{_short(tally.example)} (training had {self.seen[name]})"
+                found.append(
+                    (name, f"column {name!r}: {cells} unlike the training table and not used, for example {example}.")
+                )
         return found
 
     def as_dict(self) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
         least = ceil(log(1 - model.confidence) / log(model.target_accuracy) / model.calibration_fraction)
         if options["group"] is None and len(frame) < least:
             raise ValueError(
-                f"A promise of {model.target_accuracy:g} with confidence {model.confidence:g} needs {least} rows or more, "
+                f"A promise of {model.target_accuracy:g} with confidence {model.confidence:g} needs {least} rows, "
                 f"of which {model.calibration_fraction:.0%} are held out to prove it; the table has {len(frame)}. Give "
                 "more rows, or a lower --target-accuracy or --confidence."
             )

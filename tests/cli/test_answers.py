@@ -135,8 +135,8 @@ def test_evaluate_says_which_columns_matter(ward, call, call_json):
     assert told["columns"][0]["accuracy_lost"]["low"] > 0
     assert (told["rows"], told["of"]) == (300, 300)
     out = call("evaluate", ward / "b.mfm", ward / "test.csv", "--importance")[1]
-    assert "what is lost if a column is shuffled, on 300 of 300 rows" in out
-    assert "looked at" in out
+    assert "what is lost if a column is shuffled (95 % interval), on 300 of 300 rows" in out
+    assert "looked at: its share of the exact contributions" in out
 
 
 def test_large_tables_are_thinned_for_areas_alone(ward, monkeypatch):
@@ -170,7 +170,7 @@ def test_compare(ward, call, call_json):
     assert code == 0
     for words in (
         "log loss (less is better)",
-        "b.mfm against a.mfm (95 % interval)",
+        "second minus first (95 % interval)",
         "McNemar's test",
         "both right on",
     ):

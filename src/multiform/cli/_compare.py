@@ -71,7 +71,7 @@ def _names(first: str, second: str) -> tuple[str, str]:
 def _text(found: dict[str, Any], names: tuple[str, str]) -> str:
     first, second = names
     accuracy = found["accuracy"]
-    rows = [["", first, second, f"{second} against {first} (95 % interval)"]]
+    rows = [["", first, second, "second minus first (95 % interval)"]]
     rows.append(
         [
             "accuracy",

@@ -301,9 +301,9 @@ def _importance_table(found: dict[str, Any]) -> list[str]:
         told = ["-" if one[what] is None else _points(one[what]) for what in ("accuracy_lost", "chance_lost")]
         rows.append([one["column"], *told, *([f"{one['exact_contribution']:.0%}"] if has_shares else [])])
     return [
-        f"what is lost if a column is shuffled, on {found['rows']} of {found['of']} rows (95 % interval)"
-        + ("; and its share of the exact contributions:" if has_shares else ":"),
+        f"what is lost if a column is shuffled (95 % interval), on {found['rows']} of {found['of']} rows:",
         text_table(rows, right=range(1, len(rows[0]))),
+        *(["looked at: its share of the exact contributions to the decisions"] if has_shares else []),
     ]
 
 

@@ -136,6 +136,6 @@ def test_arguments_in_the_wrong_order(folder, tmp_path, capsys):
     assert main(["describe", model]) == 2
     assert "is a model file and no table; `multiform info` says what is in it" in capsys.readouterr().err
     assert main(["info", table]) == 1
-    assert "is no model file; `multiform describe` says what is in a table" in capsys.readouterr().err
+    assert "is not a model file of multiform; `multiform describe` says what is in a table" in capsys.readouterr().err
     assert main(["predict", model, table, "--keep", "Ages"]) == 1
     assert "has no column 'Ages' to keep; the nearest is 'age'" in capsys.readouterr().err

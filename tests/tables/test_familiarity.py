@@ -257,7 +257,7 @@ def test_many_unknown_rows_are_answered_in_pieces(monkeypatch):
 
 
 def test_a_report_of_an_odd_table():
-    """Rows are numbered, whatever a pandas index calls them, baselines read both tables alike, and the page says what is odd."""
+    """Rows are numbered, baselines read both tables alike, and the page says what is odd."""
     pytest.importorskip("jinja2")
     frame, y = patients(200)
     wrapped = TableClassifier(loyalty()).fit(frame, y)

@@ -145,25 +145,60 @@ class Console:
 
     @contextmanager
     def progress(self, words: str) -> Iterator[Callable[..., None]]:
-        """A bar on a terminal; nothing when piped, quiet, or for programs.
+        """A bar on a terminal, with the time that is left; nothing when piped, quiet, or for programs.
 
         It is told how much is done, from 0 to 1 or None where that is not known, and maybe what is being done now.
+        What is trained inside tells it by itself (`multiform.progress`).
         """
         if self.as_json or self.quiet or not sys.stderr.isatty():
             yield lambda share, words=None: None
             return
         from rich.console import Console as RichConsole
-        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            SpinnerColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as RichProgress
 
-        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
-        with RichProgress(*columns, TimeElapsedColumn(), console=RichConsole(stderr=True), transient=True) as bar:
-            task = bar.add_task(words, total=None)
+        clocks = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *clocks
+        self._held = []
+        try:
+            with RichProgress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
+                stage = _Stage(bar, words)
+                with multiform.progress.heard(stage.heard):
+                    yield stage.at
+        finally:
+            held, self._held = self._held, None
+            for sentence in held:
+                say(f"note: {sentence}", err=True)
 
-            def at(share: float | None, words: str | None = None) -> None:
-                bar.update(task, description=words, completed=share or 0, total=None if share is None else 1)
 
-            yield at
+class _Stage:
+    """What is being done now, and how much of it is; the bar of a stage never goes back."""
+
+    def __init__(self, bar: Any, words: str) -> None:
+        self._bar, self._words, self._share = bar, words, 0.0
+        self._task = bar.add_task(words, total=None)
+
+    def at(self, share: float | None, words: str | None = None) -> None:
+        """A stage, or how far it is."""
+        if words is not None and words != self._words and share is None:  # a new one, with clocks of its own
+            self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(words, total=None)
+            self._words, self._share = words, 0.0
+        self._share = max(self._share, share or 0.0)
+        self._bar.update(self._task, description=words, completed=self._share, total=None if share is None else 1)
+
+    def heard(self, share: float, words: str) -> None:
+        """By what is trained."""
+        self._share = max(self._share, share)
+        told = f"{self._words}: {words}" if words else None
+        self._bar.update(self._task, description=told, completed=self._share, total=1)
 
 
 def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:

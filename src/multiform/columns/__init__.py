@@ -33,6 +33,7 @@ from multiform.columns._kinds import (
     Number,
     Text,
     column_from,
+    spellings,
 )
 from multiform.columns._notation import Notation, has_decimal_commas
 from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
@@ -79,6 +80,7 @@ __all__ = [
     "numbers_or_text",
     "places_of",
     "polars",
+    "spellings",
     "typed",
     "warn_of_unknown",
     "with_numbers",

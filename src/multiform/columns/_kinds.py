@@ -19,9 +19,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
-from multiform.columns._cells import DATE_FORMATS, FARTHEST_MOMENT, as_dates, as_numbers, as_text, is_plain, polars
+from multiform.columns._cells import (
+    DATE_FORMATS,
+    FARTHEST_MOMENT,
+    MISSING,
+    as_dates,
+    as_numbers,
+    as_text,
+    is_plain,
+    polars,
+)
 from multiform.columns._notation import Notation, without_words
-from multiform.columns._words import NO, in_one_spelling
+from multiform.columns._words import NO, YES, in_one_spelling
 from multiform.state import require, require_array, require_names, spend
 
 # A number of 3 to 12 distinct values may be a code, and gets a column per value (in plans, up to 6).
@@ -306,6 +315,17 @@ class Category(Column):
 
     def description(self) -> dict[str, Any]:
         return super().description() | ({"role": "boolean"} if self.truth else {})
+
+
+def spellings(category: Category, value: str | None) -> list[str]:
+    """What is read as a value of a category, or as a missing one, in cells without blanks around them."""
+    if value is None:
+        return list(MISSING) if category.empty is None else []
+    empty = list(MISSING) if value == category.empty else []
+    if not category.truth:
+        return [value, *empty]
+    low = YES if value.lower() in YES else NO
+    return sorted({value, *low, *(word.upper() for word in low), *(word.title() for word in low)}) + empty
 
 
 class _Single:

@@ -75,7 +75,21 @@ def auc_influence(own: Bools, chance: Doubles) -> tuple[float, Doubles] | None:
 
 
 def roc_auc(own: Bools, chance: Doubles) -> Interval | None:
-    """The area under the ROC curve with its interval: shape (n,) of who is of the class, and of the chances of it."""
+    """The area under the ROC curve with its interval; None if there is only one kind of row.
+
+    Parameters
+    ----------
+    own, chance : ndarray of shape (n,)
+        Who is of the class (bool), and the chance that each is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multiform.metrics import roc_auc
+    >>> area = roc_auc(np.array([0, 0, 1, 1], dtype=bool), np.array([0.1, 0.4, 0.35, 0.8]))
+    >>> area.value, area.low < 0.5
+    (0.75, True)
+    """
     found = auc_influence(own, chance)
     if found is None:
         return None
@@ -88,7 +102,20 @@ def roc_auc(own: Bools, chance: Doubles) -> Interval | None:
 
 
 def pr_auc(own: Bools, chance: Doubles) -> Interval | None:
-    """The average precision with its interval."""
+    """The average precision, the area under the precision-recall curve, with its interval; None without the class.
+
+    Parameters
+    ----------
+    own, chance : ndarray of shape (n,)
+        Who is of the class (bool), and the chance that each is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multiform.metrics import pr_auc
+    >>> round(pr_auc(np.array([0, 0, 1, 1], dtype=bool), np.array([0.1, 0.4, 0.35, 0.8])).value, 3)
+    0.833
+    """
     n_own = int(own.sum())
     return share_interval(float(average_precision_score(own, chance)), n_own) if n_own else None
 
@@ -132,6 +159,14 @@ def threshold_table(
         Further ones, beside twelve from 0.01 to 0.9.
     cost_of_miss : float, default=None
         How many false alarms a miss is worth: then each row has ``cost``, in false alarms per 100 rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from multiform.metrics import threshold_table
+    >>> rows = threshold_table(np.array([0, 1], dtype=bool), np.array([0.3, 0.6]), [0.45])
+    >>> [(row["threshold"], row["called"]) for row in rows][6:8]
+    [(0.4, 1), (0.45, 1)]
     """
     rows = []
     for threshold in sorted({*THRESHOLDS, *thresholds}):
@@ -145,6 +180,13 @@ def threshold_table(
 
 def calibration(came_true: Bools, chance: Doubles, n_bins: int = N_BINS) -> list[dict[str, Any]]:
     """Are chances true? The rows in up to ten groups of about equal size, by the chance that they were given.
+
+    Parameters
+    ----------
+    came_true, chance : ndarray of shape (n,)
+        Whether it came true (bool), and the chance that it was given.
+    n_bins : int, default=10
+        Groups at most.
 
     Returns
     -------

@@ -19,21 +19,7 @@ ABOUT_A_PERSON = {"vorname", "nachname", "surname", "lastname", "firstname", "pr
 ABOUT_A_PERSON |= {"address", "adresse", "direccion", "indirizzo", "street", "strasse", "straße", "postcode", "postal"}
 ABOUT_A_PERSON |= {"phone", "telefon", "telephone", "email", "birth", "geburt", "naissance", "nacimiento", "nascita"}
 ABOUT_A_PERSON |= {"versicher", "passport"}
-WHOLE_WORDS = {
-    "name",
-    "nom",
-    "nombre",
-    "initials",
-    "geb",
-    "plz",
-    "zip",
-    "dob",
-    "ssn",
-    "iban",
-    "mail",
-    "mobile",
-    "handy",
-}
+WHOLE_WORDS = {"name", "nom", "nombre", "initials", "geb", "plz", "zip", "dob", "ssn", "iban", "mail", "mobile"}
 
 
 def hidden_columns(model: Any, columns: dict[str, Array]) -> dict[str, str]:

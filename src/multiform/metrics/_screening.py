@@ -21,6 +21,7 @@ so that the difference of two areas on the same rows, and the mean over classes,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -51,7 +52,7 @@ def share_interval(value: float, n: float) -> Interval:
     """
     spread = NORMAL**2 / n
     middle = (value + spread / 2) / (1 + spread)
-    half = np.sqrt(spread * value * (1 - value) + spread**2 / 4) / (1 + spread)
+    half = math.sqrt(spread * value * (1 - value) + spread**2 / 4) / (1 + spread)
     # It holds the share itself, whatever rounding does at 0 and 1.
     return Interval(float(value), max(0.0, min(value, middle - half)), min(1.0, max(value, middle + half)))
 

@@ -187,7 +187,7 @@ def test_odd_cells_are_told_and_stop_nothing(folder, tmp_path, call, call_json):
         "note: column 'city': 4 cells are unlike the training table and not used, for example Atlantis\\x1b[31m ("
         in err
     )
-    assert "training had Bern, Kyiv, Oslo, Rome or missing." in err
+    assert "(training had Bern, Kyiv, Oslo, Rome or missing)." in err
     assert (
         "note: column 'age': 3 cells are unlike the training table and not used, for example old (training had" in err
     )

@@ -61,7 +61,7 @@ def test_fit_with_groups_and_merged_classes(visits, tmp_path, call, call_json):
     assert any("were merged" in note for note in told["notes"])
     code, shown, _ = call("info", tmp_path / "m.mfm")
     assert code == 0
-    assert "training group_column: patient_id" in shown
+    assert "training group column: patient_id" in shown
     n_labelled = pl.read_csv(visits / "visits.csv").filter(pl.col("ill").is_not_null())["patient_id"].n_unique()
     assert f"training groups: {n_labelled}" in shown
     new = pl.read_csv(visits / "visits.csv").drop("patient_id", "ill", "number", "outcome")[:5]

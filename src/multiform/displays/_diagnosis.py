@@ -57,11 +57,11 @@ class PlanDisplay:
 
     def plot(self, ax: Any = None) -> PlanDisplay:
         """Draw the chart on `ax`, or on a new figure; return this display."""
+        styles = class_styles(len(self.class_names))
         place = self._places()
         height = max((y for _, y in place.values()), default=0) + 1
-        width = int(max((x for x, _ in place.values()), default=0)) + 1
-        ax = axes_for(self, ax, figsize=(1.2 + 3.4 * width, 1.2 + 0.72 * height))[0]
-        styles = class_styles(len(self.class_names))
+        width = max((x for x, _ in place.values()), default=0) + 1
+        ax = axes_for(self, ax, figsize=(1.2 + 3.4 * width, 0.8 + 0.72 * height))[0]
         parted = {step.parent for step in self.steps if len(step.diagnoses) < len(self.class_names)}
         for step in self.steps:
             x, y = place[step.node]
@@ -87,7 +87,7 @@ class PlanDisplay:
         for k, name in enumerate(self.class_names):
             ax.barh(np.nan, 0, **styles[k], label=f"stop: {name}")
         # Below the boxes, where it hides none of them; a column of names for every box that stands beside another.
-        n_columns = min(len(self.class_names), 3 * width)
+        n_columns = min(len(self.class_names), 3 * int(width))
         room = 0.15 + 0.35 * -(-len(self.class_names) // n_columns)
         ax.set(xlim=(-0.4, width - 0.1), ylim=(height - 0.4 + room, -0.5))
         ax.legend(loc="lower left", frameon=False, fontsize=8, ncols=n_columns)

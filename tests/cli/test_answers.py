@@ -170,7 +170,7 @@ def test_compare(ward, call, call_json):
     assert code == 0
     for words in (
         "log loss (less is better)",
-        "second minus first (95 % interval)",
+        "second - first (95 % interval)",
         "McNemar's test",
         "both right on",
     ):

@@ -71,7 +71,7 @@ def _names(first: str, second: str) -> tuple[str, str]:
 def _text(found: dict[str, Any], names: tuple[str, str]) -> str:
     first, second = names
     accuracy = found["accuracy"]
-    rows = [["", first, second, "second minus first (95 % interval)"]]
+    rows = [["", first, second, "second - first (95 % interval)"]]
     rows.append(
         [
             "accuracy",
@@ -80,7 +80,7 @@ def _text(found: dict[str, Any], names: tuple[str, str]) -> str:
             _points(accuracy["difference"]),
         ]
     )
-    for name, words in (("log_loss", "log loss (less is better)"), ("roc_auc", "ROC AUC")):
+    for name, words in (("log_loss", "log loss (less: better)"), ("roc_auc", "ROC AUC")):
         if found.get(name) is not None:
             both = (f"{found[name][which]:.4f}" for which in ("first", "second"))
             rows.append([words, *both, _signed(found[name]["difference"])])

@@ -127,7 +127,7 @@ def _range(column: Column, known: Any) -> str:
         return ""
     if isinstance(column, Date):
         return f"{known.min():%Y-%m-%d} to {known.max():%Y-%m-%d}"
-    ranked = known.value_counts(sort=True).rows()
+    ranked = _ranked(known)
     shown = ", ".join(f"{_short(value)} ({count})" for value, count in ranked[:MOST_TOLD])
     return shown + f" and {len(ranked) - MOST_TOLD} more" * (len(ranked) > MOST_TOLD)
 
@@ -176,7 +176,7 @@ def _words(column: Column, known: Any, raw: Any) -> Iterator[Odd]:
     numeric = text.str.contains(r"^\D{0,3}[0-9]+([.,][0-9]+)?\D{0,12}$")
     share = float(numeric.mean() or 0)
     if MOSTLY_NUMBERS <= share < 1:
-        others = text.filter(~numeric).value_counts(sort=True).rows()
+        others = _ranked(text.filter(~numeric))
         shown = ", ".join(f"{_short(value)!r} ({count})" for value, count in others[:MOST_TOLD])
         help = (
             f"column {column.name!r} would be numbers, but for some words; if they mean that the value is missing, say "
@@ -185,7 +185,7 @@ def _words(column: Column, known: Any, raw: Any) -> Iterator[Odd]:
         yield f"{share:.0%} of the cells are numbers, others are not: {shown}", help
     if column.role == "identifier":
         return
-    ranked = known.value_counts(sort=True).rows()[:MOST_COMPARED]
+    ranked = _ranked(known)[:MOST_COMPARED]
     help = f"column {column.name!r} spells one thing in several ways; one spelling for each would help."
     for same in alike(np.array([value for value, _ in ranked]))[:MOST_TOLD]:
         yield f"{', '.join(map(repr, map(_short, same)))} differ in nothing but case and blanks", help
@@ -204,6 +204,11 @@ def _misspelt(ranked: list[tuple[str, int]]) -> list[tuple[str, str]]:
                 found.append((value, like))
                 break
     return found
+
+
+def _ranked(texts: Any) -> list[tuple[str, int]]:
+    """The distinct texts and how often each occurs, the commonest first."""
+    return sorted(texts.value_counts().rows(), key=lambda one: (-one[1], one[0]))
 
 
 def _short(text: str, most: int = 40) -> str:

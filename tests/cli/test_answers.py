@@ -169,7 +169,7 @@ def test_compare(ward, call, call_json):
     code, out, _ = call("compare", ward / "a.mfm", ward / "b.mfm", ward / "test.csv")
     assert code == 0
     for words in (
-        "log loss (less is better)",
+        "log loss (less: better)",
         "second - first (95 % interval)",
         "McNemar's test",
         "both right on",

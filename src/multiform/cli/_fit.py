@@ -125,6 +125,9 @@ def fit(
         expected = multiform.tables.estimate(model, frame, target, options["group"], options["random_state"])
         progress(None, "writing")
         write_model(model, output, seed=options["random_state"], estimate=expected.as_dict(timed=False))
+    for column in model.columns_:
+        if (odd := multiform.tables.nearly_numbers(column, frame[column.name])) is not None:
+            console.note(f"column {column.name!r} is taken as {column.role}: {odd[0]}; {odd[1]}")
     _say_notes(console, model)
     told = multiform.files.describe(output)
     data = {

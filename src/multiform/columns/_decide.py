@@ -41,7 +41,18 @@ from multiform.columns._cells import (
     is_plain,
     polars,
 )
-from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Column, Date, Dropped, Number, Text
+from multiform.columns._kinds import (
+    DAY,
+    FEWEST_VALUES,
+    MOST_VALUES,
+    Category,
+    Code,
+    Column,
+    Date,
+    Dropped,
+    Number,
+    Text,
+)
 from multiform.columns._notation import PLAIN, Notation, without_words
 from multiform.columns._words import in_one_spelling, missing_words, yes_and_no
 
@@ -189,6 +200,7 @@ def _date(series: Any, present: Any, why: str) -> Date | None:
         why = _with_words(why, present)
     seconds, _ = as_dates(series, format)
     missing = np.isnan(seconds)
+    has_time = has_time and bool((seconds[~missing] % DAY).any())  # a spreadsheet program writes midnight beside a day
     return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
 
 

@@ -20,7 +20,7 @@ from multiform.columns import (
     decide,
 )
 from multiform.tables._classifier import TableClassifier, answers_of
-from multiform.tables._description import describe
+from multiform.tables._description import describe, nearly_numbers
 from multiform.tables._estimate import Estimate, estimate, parted
 from multiform.tables._familiarity import Familiarity, nearest
 from multiform.tables._figures import Judgement, compared, figures, labelled
@@ -70,6 +70,7 @@ __all__ = [
     "located",
     "n_formulas",
     "nearest",
+    "nearly_numbers",
     "parted",
     "read",
     "rule_for",

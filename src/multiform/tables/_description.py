@@ -20,6 +20,7 @@ from multiform.tables._leaks import deciding
 from multiform.tables._overlap import row_keys
 
 FAR = 5.0  # interquartile ranges from the quartiles
+NUMBER = r"^[^0-9]{0,3}[0-9]+([.,][0-9]+)?[^0-9]{0,12}$"  # with a unit, or the like
 SENTINELS = re.compile(r"-?9+|-1|-9+|0|-?8{2,}|-?7{2,}")  # numbers that stand for "missing" in many tables
 OFTEN = 3  # cells with one number far from all others
 MOST_TOLD = 3  # values in a sentence
@@ -172,17 +173,8 @@ def _far(name: str, values: Doubles) -> Iterator[Odd]:
 
 def _words(column: Column, known: Any, raw: Any) -> Iterator[Odd]:
     """Values that differ in spelling, and numbers that some words keep from being such."""
-    text = as_text(raw).drop_nulls()
-    numeric = text.str.contains(r"^\D{0,3}[0-9]+([.,][0-9]+)?\D{0,12}$")
-    share = float(numeric.mean() or 0)
-    if MOSTLY_NUMBERS <= share < 1:
-        others = _ranked(text.filter(~numeric))
-        shown = ", ".join(f"{_short(value)!r} ({count})" for value, count in others[:MOST_TOLD])
-        help = (
-            f"column {column.name!r} would be numbers, but for some words; if they mean that the value is missing, say "
-            f"so: --na {shlex.quote(_short(others[0][0]))}."
-        )
-        yield f"{share:.0%} of the cells are numbers, others are not: {shown}", help
+    if (odd := nearly_numbers(column, raw)) is not None:
+        yield odd
     if column.role == "identifier":
         return
     ranked = _ranked(known)[:MOST_COMPARED]
@@ -191,6 +183,24 @@ def _words(column: Column, known: Any, raw: Any) -> Iterator[Odd]:
         yield f"{', '.join(map(repr, map(_short, same)))} differ in nothing but case and blanks", help
     for value, like in _misspelt(ranked)[:MOST_TOLD]:
         yield f"{_short(value)!r} may be {_short(like)!r}, misspelt", help
+
+
+def nearly_numbers(column: Column, raw: Any) -> Odd | None:
+    """Of a column of words as the table has it: that most cells are numbers, if they are; and what would help."""
+    if column.role not in ("category", "identifier"):
+        return None
+    text = as_text(raw).drop_nulls()
+    numeric = text.str.contains(NUMBER)
+    share = float(numeric.mean() or 0)
+    if not MOSTLY_NUMBERS <= share < 1:
+        return None
+    others = _ranked(text.filter(~numeric))
+    shown = ", ".join(f"{_short(value)!r} ({count})" for value, count in others[:MOST_TOLD])
+    help = (
+        f"column {column.name!r} would be numbers, but for some words; if they mean that the value is missing, say so: "
+        f"--na {shlex.quote(_short(others[0][0]))}."
+    )
+    return f"{share:.0%} of the cells are numbers, others are not: {shown}", help
 
 
 def _misspelt(ranked: list[tuple[str, int]]) -> list[tuple[str, str]]:

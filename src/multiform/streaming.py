@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
+from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Indices, Ints
 from multiform.blocks import Block, Source, ahead, buffered
 from multiform.defaults import auto_passes, batch_size_for, components_for, usual_noise
@@ -79,7 +80,7 @@ def stream(model: Any, source: Source, seed: int) -> Streamed:
     moments: list[Moments] | None = None
     losses: list[float] = []
     sorted_rows = False
-    progress = _Progress(model, n, n_passes)
+    shown = _Progress(model, n, n_passes)
     for number in range(n_passes):
         done, lost = 0, 0.0
         blocks = _checked(source, np.random.default_rng([seed, number]), name, p)
@@ -95,18 +96,22 @@ def stream(model: Any, source: Source, seed: int) -> Streamed:
                 ]
                 target = _codes(y, known.classes, name)
                 sorted_rows = sorted_rows or _lacks_a_frequent_class(target, known)
-                with Trainer.of(model, X, target, known.classes, None, scaling=known.scaling) as trainer:
+                begin, end = ((1 + number + rows / n) / (1 + n_passes) for rows in (done, done + len(y)))
+                with (
+                    progress.part(begin, end),
+                    Trainer.of(model, X, target, known.classes, None, scaling=known.scaling) as trainer,
+                ):
                     trained = trainer.train(members, solver, q, moments=moments)
                 starts, moments = trained.coefficients, trained.moments
                 done, lost = done + len(y), lost + trained.losses[0][-1] * len(y)
-                progress.show(number, done, lost / done)
+                shown.show(number, done, lost / done)
         if done != n:
             raise ValueError(
                 f"X of {name} had {n:,} rows to train on when it was gone through first, and {done:,} in pass "
                 f"{number + 1}; a source must give the same rows every time."
             )
         losses.append(lost / done)
-    progress.close()
+    shown.close()
     if sorted_rows:
         warnings.warn(
             f"The rows of X of {name} seem to be sorted: a buffer of them lacked a class that is frequent, and the "

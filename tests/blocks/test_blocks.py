@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform import QMSClassifier, load, save, streaming
+from multiform import QMSClassifier, load, progress, save, streaming
 from multiform.blocks import Block, ahead, buffered, source_of
 from multiform.inputs import choose_scaling
 
@@ -215,6 +215,15 @@ def test_verbose_writes_whole_lines(data, small_buffers, capsys):
     QMSClassifier(random_state=0, verbose=1).fit(Pairs(*data))
     lines = capsys.readouterr().err.splitlines()
     assert re.fullmatch(r"QMSClassifier: pass 5/5, 22,000 of 22,000 rows, loss \d\.\d{4}, 0 s left", lines[-1])
+
+
+def test_whoever_listens_hears_how_far_it_is(data, small_buffers):
+    shares = []
+    with progress.heard(lambda share, words: shares.append(share)):
+        QMSClassifier(random_state=0).fit(Pairs(*data))
+    assert shares == sorted(shares)
+    assert len(shares) > 20
+    assert shares[-1] == pytest.approx(1)
 
 
 def parquet(folder, **columns):

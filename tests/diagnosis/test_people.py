@@ -58,7 +58,8 @@ def test_with_groups_the_promise_is_about_new_people():
 
 def test_nobody_is_on_both_sides():
     X, y, person = visits(30, 4)
-    fold = planner_of().fit(X, y, person).judge_.models.fold
+    *_, planning = planner_of()._prepare(X, y, person)
+    fold = planning.judge.models.fold
     assert all(len(set(fold[person == one])) == 1 for one in range(30))
     assert len(set(fold)) == 5
 
@@ -76,7 +77,7 @@ def test_evaluation_holds_out_people_too():
 def test_groups_are_asked_for_by_scikit_learns_routing():
     X, y, person = visits(40, 3)
     with sklearn.config_context(enable_metadata_routing=True):
-        planner = planner_of().set_fit_request(groups=True)
+        planner = planner_of(estimator=KNeighborsClassifier()).set_fit_request(groups=True)
         found = cross_validate(planner, X, y, cv=2, params={"groups": person}, return_estimator=True)
     for fitted in found["estimator"]:
         models = fitted.judge_.models

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -14,12 +14,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
-from multiform._typing import Array, Doubles
+from multiform._typing import Array, Bools, Doubles, Indices
+from multiform.classifier import QMSClassifier
 from multiform.columns import Encoding, Number, Seen, columns_of
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
-from multiform.diagnosis._models import EvidenceModels, chooses_noise, evidence_estimator
-from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
+from multiform.diagnosis._masked import MaskedModels
+from multiform.diagnosis._models import EvidenceModels
+from multiform.diagnosis._plan import Acquisitions, Followed, Plan, column_names, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
@@ -40,7 +42,7 @@ from multiform.state import (
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
-NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
+SHARPNESS_SETS = 12  # evidence sets that the common sharpness is estimated on
 
 # What a model file holds of a fitted plan, as it is and by way of the records' fields, and what follows from that.
 FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_once_")
@@ -52,6 +54,7 @@ NEWER: dict[str, Any] = {
     "seen_": {},
     "plan_accuracy_": None,
     "softening_": 1.0,
+    "missing_": "finding",
 }  # what files of 0.1.0 do not have, and what it is then
 
 
@@ -64,8 +67,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Evidence costs money. The plan acquires one test after the other and stops as soon as the evidence so far suffices,
     so that the accuracy of full evidence, theta, is kept at the lowest expected cost (the medical diagnosis problem,
-    section 3.3 of the paper). Every evidence set has a classifier of its own, all trained in batches and cross-fitted;
-    every figure that decides something is of patients whom the models have not seen.
+    section 3.3 of the paper). One classifier, which reads what is known and which tests that is, answers on all
+    evidence sets; every figure that decides something is of patients whom the models have not seen.
 
     Parameters
     ----------
@@ -84,13 +87,18 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Tests that must come before a test: ``{"thallium": ["ecg"]}``.
     estimator : classifier, default=None
         What answers on an evidence set. None means quadratic multiform separation with a noise level chosen by
-        cross-fitting; a :class:`~multiform.QMSClassifier` sets its parameters; any other classifier is fitted for
-        every evidence set, which takes its time.
+        cross-fitting; a :class:`~multiform.QMSClassifier` says how it is trained. Any other classifier is fitted, with
+        its own settings, for every evidence set that a search comes to, which takes its time; such a plan keeps the
+        encoded records, as it fits one more for a set off its way.
     policy : {"fixed", "adaptive"}, default="fixed"
-        One order for all patients, or a next test that depends on the diagnosis so far.
+        One order for all patients, which can be printed on a card; or a next test that depends on the results so far.
     search : {"auto", "exact", "beam"}, default="auto"
-        "exact" proves that no order is cheaper on the estimate, with a model for every evidence set: up to 16 tests.
-        "beam" trains only what it visits. "auto" is "exact" up to 10 tests.
+        "exact" proves that no order is cheaper on the estimate, looking at every evidence set: up to 16 tests. "beam"
+        looks at the promising ones, of up to 500 tests. "auto" is "exact" up to 10 tests.
+    missing : {"not_done", "finding"}, default="not_done"
+        What it means that a test has no result (NaN, None, an empty cell), in `fit` as in `acquire` and `predict`. The
+        test was not done: it is not in the evidence, not guessed and not billed. Or it was done, is paid for, and that
+        it has no result is a finding, where training data have enough of such gaps to learn from.
     stop : {"regret", "calibrated", "loyalty"}, default="regret"
         When the evidence suffices: when the accuracy that one expects to forgo by stopping is at most the level
         ("regret"), when the chance of a wrong answer is at most the level ("calibrated"), or when the patient is
@@ -122,7 +130,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     order_ : list of str
-        The order of acquisition; of an adaptive plan, the branch of those whose diagnosis is always the first class.
+        The order of acquisition; of an adaptive plan, that of those whose results lead no other way.
     plan_ : Plan
         The plan as a tree.
     theta_ : float
@@ -165,12 +173,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    A result that is missing in the data although its test was bought is paid for. Where there were enough such gaps to
-    learn from, an indicator of the gap is a column of its own; else the answer is the one without the test. See
-    `docs/diagnosis.md`.
+    Records whose gaps were chosen by clinicians say what a test showed of those who had it. Whoever follows the plan
+    may have it where others did not; `docs/diagnosis.md` says how much that matters.
 
-    The plan keeps the encoded records that it was made from, so that it can answer on evidence sets off its own way (a
-    test that cannot be done, findings in another order).
+    But for classifiers of others, a fitted plan and its file hold no records of patients.
 
     References
     ----------
@@ -198,6 +204,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "requires": [dict, None],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "policy": [StrOptions({"fixed", "adaptive"})],
+        "missing": [StrOptions({"not_done", "finding"})],
         "search": [StrOptions({"auto", "exact", "beam"})],
         "stop": [StrOptions({*RULES})],
         "level": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
@@ -222,6 +229,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         requires: Any = None,
         estimator: Any = None,
         policy: str = "fixed",
+        missing: str = "not_done",
         search: str = "auto",
         stop: str = "regret",
         level: float | str = "auto",
@@ -242,6 +250,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.requires = requires
         self.estimator = estimator
         self.policy = policy
+        self.missing = missing
         self.search = search
         self.stop = stop
         self.level = level
@@ -277,21 +286,22 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta, frontier, level, accuracy, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
-        node, cost, answer, chances = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
-        kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
-        remaining, traffic = _outlook(planning, plan, node, answer, cost)
+        found = follow(plan, tariff, judge.unseen, level, planning.values, planning.undone)
+        kept = judge.kept(list(dict.fromkeys([(tariff.known, ()), *plan.sets, (tariff.everything, ())])))
+        remaining, traffic = _outlook(planning, plan, found)
 
         self.classes_ = classes
         self.feature_names_in_ = np.array(encoding.names, dtype=object)
         self.n_features_in_ = len(encoding.codes)
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, kept, seen
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
-        self.plan_accuracy_, self.softening_ = accuracy, softening(chances, accuracy)
+        self.plan_accuracy_, self.softening_ = accuracy, softening(found.chances, accuracy)
+        self.missing_ = self.missing
         self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
-        self.expected_cost_, self.panel_cost_ = float(cost.mean()), tariff.panel_cost
+        self.expected_cost_, self.panel_cost_ = float(found.cost.mean()), tariff.panel_cost
         self.remaining_costs_, self.traffic_ = remaining, traffic
-        self.stopped_at_once_ = float((node < 0).mean())
+        self.stopped_at_once_ = float((found.node < 0).mean())
         self.unpriced_columns_ = [str(name) for name in getattr(X, "columns", ()) if str(name) not in encoding.names]
         return self
 
@@ -332,28 +342,34 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warn_of_copies(rows, "DiagnosisPlanner")
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
         folds = drawn_folds(target, n_folds, np.random.default_rng(seed), people)
-        about = rows, target, folds, encoding.column_owner, len(classes)
-        models = EvidenceModels(*about, evidence_estimator(self.estimator, n), betas, seed, self.n_jobs)
-        for mask in models.masks:
-            if len(np.unique(target[mask > 0])) < 2 or mask.all():
+        for one in range(int(folds.max()) + 1):
+            if len(np.unique(target[folds != one])) < 2 or not (folds == one).any():
                 raise ValueError(
                     "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
                     f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
                     "patients, or a smaller cv."
                 )
-        some, flattery = _some_sets(tariff, seed), 0.0
-        if chooses_noise(self.estimator):
-            models, flattery = models.with_best_noise(some, tariff.everything)
+        undone = read_results(encoding, {}, columns, self.missing == "finding").undone
+        about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
+        models: MaskedModels | EvidenceModels
+        if self.estimator is None or type(self.estimator) is QMSClassifier:
+            models = MaskedModels(
+                *about, n_tests=len(tariff), undone=undone, always=tariff.known, steps=_steps(encoding)
+            )
+        else:
+            models = EvidenceModels(*about)
         planning = Planning(
             tariff,
-            Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything]),
+            Judge.learnt(models, self.stop, tariff.everything, [*_some_sets(tariff, seed), tariff.everything]),
             policy=self.policy,
             width=(WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width),
             time_limit=float(self.time_limit),
             error_price=float(self.error_price),
             thorough=exact,
             groups=people,
-            flattery=flattery,
+            flattery=models.flattery if isinstance(models, MaskedModels) else 0.0,
+            undone=undone if any(undone) else None,
+            ranged=_ranged(encoding),
         )
         n_groups = None if people is None else int(people.max()) + 1
         return classes, encoding, learn_seen(encoding, columns, n_groups), planning
@@ -387,35 +403,37 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Buy evidence for each patient as the plan says, and answer.
 
         X holds all results, as in `fit`; here, in `predict` and in `predict_proba` only those that the plan buys are
-        looked at. A result that no training patient could have had is paid for and not used; an `UnfamiliarWarning`
-        says so, and `unfamiliar` lists such results.
+        looked at. A test without a result was not done, and is not billed (see `missing`). A result that no training
+        patient could have had is paid for and not used; an `UnfamiliarWarning` says so, and `unfamiliar` lists such
+        results.
         """
-        node, cost, answer, chances = self._followed(X)
-        tests, paths = self.tariff_.tests, self.plan_.paths
+        found = self._followed(X)
+        tests, paths, bought = self.tariff_.tests, self.plan_.paths, ~np.isnan(found.prices)
+        ways = [[self.plan_.tests[k] for k in paths[last]] for last in found.node]
         return Acquisitions(
-            cost,
-            [tuple(tests[self.plan_.tests[k]] for k in paths[last]) for last in node],
-            self.classes_[answer],
-            np.asarray(chances.max(axis=1)),
-            self.plan_.bills(self.tariff_)[node],
+            found.cost,
+            [tuple(tests[t] for t in way if paid[t]) for way, paid in zip(ways, bought, strict=True)],
+            self.classes_[found.answer],
+            np.asarray(found.chances.max(axis=1)),
+            found.prices,
             tests,
             self.panel_cost_,
         )
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        _, _, answer, _ = self._followed(X)
+        answer = self._followed(X).answer
         return np.asarray(self.classes_[answer])
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
-        return self._followed(X)[3]
+        return self._followed(X).chances
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
         results = self._results(X)
         results.warn(stacklevel=2)
-        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)))
+        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)), ())
         return np.asarray(self.classes_[answer])
 
     def unfamiliar(self, X: Any) -> list[StrangeResult]:
@@ -492,15 +510,15 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not len(X):
             raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
-        return read_results(self.encoding_, self.seen_, columns)
+        return read_results(self.encoding_, self.seen_, columns, self.missing_ == "finding")
 
-    def _followed(self, X: Any) -> tuple[Array, Doubles, Array, Doubles]:
-        """Of each patient: the last node of the plan, the bill, the answer and the chances there."""
+    def _followed(self, X: Any) -> Followed:
+        """What becomes of each patient under the plan."""
         results = self._results(X)
         results.warn(stacklevel=3)
-        patients = np.arange(len(results.rows))
-        node, cost, answer, chances = follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, patients)
-        return node, cost, answer, softened(chances, self.softening_)
+        values = results.values(self.encoding_.column_owner)
+        found = follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, values, results.undone)
+        return replace(found, chances=softened(found.chances, self.softening_))
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -544,7 +562,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             one.is_numeric == isinstance(code, Number) for code in encoding.codes if (one := seen.get(code.name))
         )
         require(alike, "seen_ is of features of another kind")
-        plan = Plan(**_tuples(state["plan_"])).checked(m, tariff)
+        require(state["missing_"] in ("not_done", "finding"), "missing_ is unknown")
+        plan = Plan(**_tuples(state["plan_"])).checked(m, tariff, encoding.column_owner)
         for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
             require(len(state[name]) == len(plan), f"{name} is of another plan")
             for row in state[name]:
@@ -556,7 +575,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for point in frontier:
             require_numbers([value for name, value in asdict(point).items() if name != "order"], "the frontier")
         judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
-        require(judge.trusts.keys() >= {tariff.known, *plan.sets}, "the plan stops where it has no model")
+        require(judge.trusts.keys() >= {(tariff.known, ()), *plan.sets}, "the plan stops where it has no model")
 
         for name in (*SAME, *NEWER):
             setattr(self, name, state[name])
@@ -592,23 +611,38 @@ def _checked_betas(beta: Any) -> tuple[float, ...]:
     return tuple(sorted({float(one) for one in betas}))
 
 
+def _ranged(encoding: Encoding) -> Indices:
+    """The columns whose ranges may part patients: numbers, values of codes and categories; no steps, no gaps."""
+    values = {
+        f"{code.name} = {value:g}" for code in encoding.codes if isinstance(code, Number) for value in code.values
+    }
+    numbers = {code.name for code in encoding.codes if isinstance(code, Number)}
+    words = {name for code in encoding.codes if not isinstance(code, Number) for name in code.feature_names()}
+    found = [column for column, name in enumerate(column_names(encoding)) if name in values | numbers | words]
+    return np.array(found, dtype=np.intp)
+
+
+def _steps(encoding: Encoding) -> Bools:
+    """The columns that are steps of numbers."""
+    steps = {f"{code.name} > {step:g}" for code in encoding.codes if isinstance(code, Number) for step in code.steps}
+    return np.array([name in steps for name in column_names(encoding)])
+
+
 def _some_sets(tariff: Tariff, seed: int) -> list[int]:
     """Random evidence sets of all sizes, as the start of many orders would be."""
     rng = np.random.default_rng(seed)
-    bits = np.int64(1) << np.arange(len(tariff), dtype=np.int64)
-    sizes = np.linspace(1, len(tariff), NOISE_SETS).round().astype(int)
-    return [int(rng.permutation(bits)[:size].sum()) | tariff.known for size in sizes]
+    sizes = np.linspace(1, len(tariff), SHARPNESS_SETS).round().astype(int)
+    return [sum(1 << t for t in rng.permutation(len(tariff))[:size].tolist()) | tariff.known for size in sizes]
 
 
-def _outlook(
-    planning: Planning, plan: Plan, last: Array, answer: Array, cost: Doubles
-) -> tuple[list[list[float]], list[list[float]]]:
+def _outlook(planning: Planning, plan: Plan, found: Followed) -> tuple[list[list[float]], list[list[float]]]:
     """Of each node: what those who came with each diagnosis still paid; and the traffic, as shares of all patients.
 
     The traffic is the share who came, and the shares who stopped there with each diagnosis. What is still paid, where
     nobody came by with a diagnosis, is the mean of all who came by; where nobody came by at all, the price.
     """
     prices, paid_before = plan.prices(planning.tariff), plan.paid_before(planning.tariff)
+    last, answer, cost = found.node, found.answer, found.cost
     remaining, traffic = [], []
     for node, (price, paid) in enumerate(zip(prices, paid_before, strict=True)):
         came = np.array([node in path for path in plan.paths])[last]

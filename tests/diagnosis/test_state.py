@@ -185,9 +185,9 @@ def test_parts_that_do_not_fit_each_other_are_refused(state, path, value, messag
         (["judge_", "models", "nominal", 0, 1], [], "an evidence set has no model"),
         ([*FIRST, "coefficients"], lambda old: old[:, :, 1:].copy(), "separators has the wrong shape"),
         ([*FIRST, "coefficients"], lambda old: old.astype(np.float64), "separators has the wrong type"),
-        ([*FIRST, "coefficients"], lambda old: old[:2].copy(), "noise has the wrong shape"),
+        ([*FIRST, "coefficients"], lambda old: old[:3].copy(), "noise has the wrong shape"),
         ([*FIRST, "columns"], lambda old: old + 1, "the columns of another set"),
-        (["judge_", "models", "held back"], [[15, []]], "an evidence set has no model"),
+        (["judge_", "models", "held back"], [[1, []]], "an evidence set has no model"),
         (["judge_", "estimator"], lambda old: old.set_params(n_components=-1), "'n_components' parameter"),
         (["judge_", "estimator"], lambda old: old.set_params(max_iter="auto"), "is not decided"),
     ],
@@ -200,7 +200,7 @@ def test_parts_of_an_older_plan_that_do_not_fit_are_refused(older, path, value, 
 
 
 def test_a_part_of_the_judge_that_is_missing_is_refused(state):
-    for name in state["judge_"]:
+    for name in {*state["judge_"]} - {"classifier"}:  # without which it is read as one of 0.1.0
         judge = {key: value for key, value in state["judge_"].items() if key != name}
         with pytest.raises(ValueError, match=f"judge_ lacks '{name}'"):
             DiagnosisPlanner(COSTS)._set_state({**state, "judge_": judge})

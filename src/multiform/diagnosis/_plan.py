@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
 
 
+EXACTLY = 1e-9  # a bill of exactly the budget is within it
+
+
 def other_side(way: Way) -> Way:
     """The range of all others, of one that is open at an end."""
     column, above, at_most = way
@@ -120,6 +123,29 @@ class Plan:
         ):
             found[(values[:, column] > above) & (values[:, column] <= at_most)] = following
         return found
+
+    def within(self, budget: float, tariff: Tariff) -> Plan:
+        """The same plan for those who may pay no more: a test that is too dear for what is left is gone past."""
+        nodes: list[tuple[int, int, tuple[int, ...], tuple[Way, ...]]] = []
+
+        def copied(node: int, held: int, paid: float) -> int:
+            while node >= 0 and paid + tariff.price(self.tests[node], held) > budget + EXACTLY:
+                node = self.main(node)
+            while node >= 0 and tariff.required[self.tests[node]] & ~held:
+                node = self.main(node)
+            if node < 0:
+                return -1
+            t, place = self.tests[node], len(nodes)
+            nodes.append((t, held, (-1,), ()))
+            paid, after = paid + tariff.price(t, held), held | 1 << t
+            ways = () if self.ways is None else self.ways[node]
+            following = [copied(one, after, paid) for one in self.following[node]]
+            nodes[place] = (t, held, tuple(following), ways)
+            return place
+
+        if not len(self) or copied(0, self.held[0], 0.0) < 0:
+            return Plan((), (), (), ())
+        return Plan(*zip(*nodes, strict=True))
 
     @property
     def branches(self) -> list[Branch]:

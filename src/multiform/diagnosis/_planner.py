@@ -41,6 +41,8 @@ from multiform.state import (
 
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
+TOO_FEW_PATIENTS, TOO_FEW_OF_A_CLASS = 50, 5  # below, a warning
+MANY_PATIENTS, DRAWN_AGAIN = 1_000, 1  # below so many, folds are drawn so many times more for the level
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 SHARPNESS_SETS = 12  # evidence sets that the common sharpness is estimated on
 
@@ -60,6 +62,14 @@ NEWER: dict[str, Any] = {
 
 class ThetaNotReachedWarning(UserWarning):
     """No stopping level keeps the accuracy that was asked for; the plan buys everything."""
+
+
+class FewPatientsWarning(UserWarning):
+    """There are too few patients, or too few of a class, for a level that can be relied on."""
+
+
+class WeakEvidenceWarning(UserWarning):
+    """All evidence together does no better than to name the commonest class."""
 
 
 class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -109,6 +119,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The accuracy to keep. None means that of full evidence, cross-fitted.
     tolerance : float, default=0.005
         How much accuracy the plan may be estimated to lose against theta, a standard error included.
+    budget : float, default=None
+        The most that a patient may cost, by any way through the plan. The plan is then the one that loses least within
+        it; `theta` and `tolerance` decide nothing.
+    target_accuracy : float, default=None
+        The accuracy that the plan is to have, a part of a standard error included: instead of theta less tolerance.
     error_price : float, default=10.0
         What an answer that full evidence would have corrected is worth to the search for an order, in full panels. At
         0 the order is the cheapest one at its level; above, one that costs a little more may be taken if those who stop
@@ -210,6 +225,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "level": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "theta": [Interval(Real, 0, 1, closed="both"), None],
         "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "budget": [Interval(Real, 0, None, closed="left"), None],
+        "target_accuracy": [Interval(Real, 0, 1, closed="both"), None],
         "error_price": [Interval(Real, 0, None, closed="left")],
         "beta": [Real, "array-like"],
         "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
@@ -235,6 +252,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         level: float | str = "auto",
         theta: float | None = None,
         tolerance: float = 0.005,
+        budget: float | None = None,
+        target_accuracy: float | None = None,
         error_price: float = 10.0,
         beta: Any = (0.05, 0.1, 0.15, 0.2, 0.3),
         cv: int | str = "auto",
@@ -256,6 +275,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.level = level
         self.theta = theta
         self.tolerance = tolerance
+        self.budget = budget
+        self.target_accuracy = target_accuracy
         self.error_price = error_price
         self.beta = beta
         self.cv = cv
@@ -350,27 +371,38 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "patients, or a smaller cv."
                 )
         undone = read_results(encoding, {}, columns, self.missing == "finding").undone
-        about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
-        models: MaskedModels | EvidenceModels
+        shared: dict[str, Any] = {
+            "policy": self.policy,
+            "width": (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width),
+            "time_limit": float(self.time_limit),
+            "error_price": float(self.error_price),
+            "thorough": exact,
+            "groups": people,
+            "undone": undone if any(undone) else None,
+            "ranged": _ranged(encoding),
+            "budget": self.budget,
+        }
+
+        def planned(models: MaskedModels | EvidenceModels, again: list[Planning]) -> Planning:
+            some = [*_some_sets(tariff, seed), tariff.everything]
+            flattery = models.flattery if isinstance(models, MaskedModels) else 0.0
+            judge = Judge.learnt(models, self.stop, tariff.everything, some)
+            return Planning(tariff, judge, flattery=flattery, again=again, **shared)
+
+        def masked(seed: int, folds: Indices) -> MaskedModels:
+            about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
+            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding)}
+            return MaskedModels(*about, n_tests=len(tariff), **more)
+
         if self.estimator is None or type(self.estimator) is QMSClassifier:
-            models = MaskedModels(
-                *about, n_tests=len(tariff), undone=undone, always=tariff.known, steps=_steps(encoding)
-            )
+            others = range(1, DRAWN_AGAIN + 1) if n < MANY_PATIENTS and self.level == "auto" else ()
+            drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
+            again = [planned(masked(seed + 1 + one, found), []) for one, found in enumerate(drawn)]
+            planning = planned(masked(seed, folds), again)
         else:
-            models = EvidenceModels(*about)
-        planning = Planning(
-            tariff,
-            Judge.learnt(models, self.stop, tariff.everything, [*_some_sets(tariff, seed), tariff.everything]),
-            policy=self.policy,
-            width=(WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width),
-            time_limit=float(self.time_limit),
-            error_price=float(self.error_price),
-            thorough=exact,
-            groups=people,
-            flattery=models.flattery if isinstance(models, MaskedModels) else 0.0,
-            undone=undone if any(undone) else None,
-            ranged=_ranged(encoding),
-        )
+            about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
+            planning = planned(EvidenceModels(*about), [])
+        _warn_of_weakness(target, classes, planning.full_accuracy)
         n_groups = None if people is None else int(people.max()) + 1
         return classes, encoding, learn_seen(encoding, columns, n_groups), planning
 
@@ -384,14 +416,20 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             # The accuracy of the plan is full_accuracy - loss.
             most_loss = planning.full_accuracy - theta + self.tolerance
+            if self.target_accuracy is not None:
+                most_loss = planning.full_accuracy - float(self.target_accuracy)
             frontier, point = planning.choose_level(most_loss)
             accuracy = planning.full_accuracy - planning.loss_at_chosen_levels(frontier, most_loss)
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
+                kept, given = f"theta={theta:.3f} within tolerance={self.tolerance:g}", "tolerance or a lower theta"
+                if self.target_accuracy is not None:
+                    kept, given = f"target_accuracy={self.target_accuracy:g}", "tolerance or a lower target_accuracy"
+                half = min(frontier, key=lambda one: abs(one.cost_share - 0.5))
                 warnings.warn(
-                    f"No stopping level of DiagnosisPlanner keeps theta={theta:.3f} within "
-                    f"tolerance={self.tolerance:g}; the plan buys all evidence. Give more patients, a larger "
-                    "tolerance or a lower theta.",
+                    f"No stopping level of DiagnosisPlanner keeps {kept}; the plan buys all evidence. Give more "
+                    f"patients, a larger {given}: for {half.cost_share:.0%} of the cost {half.accuracy:.1%} of the "
+                    f"patients would be answered right, with all evidence {planning.full_accuracy:.1%}.",
                     ThetaNotReachedWarning,
                     stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
@@ -609,6 +647,28 @@ def _checked_betas(beta: Any) -> tuple[float, ...]:
     if not betas or not all(isinstance(one, Real) and 0 < float(one) < 1 for one in betas):
         raise ValueError(f"beta of DiagnosisPlanner must hold numbers greater than 0 and less than 1; got {beta!r}.")
     return tuple(sorted({float(one) for one in betas}))
+
+
+def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> None:
+    """Where a plan is made of too little to be relied on."""
+    counts = np.bincount(target)
+    rarest = int(counts.argmin())
+    if len(target) < TOO_FEW_PATIENTS or counts[rarest] < TOO_FEW_OF_A_CLASS:
+        warnings.warn(
+            f"DiagnosisPlanner has {len(target)} patients, {counts[rarest]} of them {classes[rarest]}: its level, its "
+            "cost and its accuracy are rough guesses. Give more patients before anybody follows the plan.",
+            FewPatientsWarning,
+            stacklevel=5,
+        )
+    commonest = int(counts.argmax())
+    if full_accuracy < counts[commonest] / len(target):
+        warnings.warn(
+            f"All evidence of DiagnosisPlanner is right for {full_accuracy:.1%} of unseen patients, and to say "
+            f"{classes[commonest]} of everybody for {counts[commonest] / len(target):.1%}: these tests tell nothing "
+            "about the diagnosis, or there are too few patients.",
+            WeakEvidenceWarning,
+            stacklevel=5,
+        )
 
 
 def _ranged(encoding: Encoding) -> Indices:

@@ -19,9 +19,12 @@ each test is asked alone and again after every step of the greedy order, and wha
 A level is judged by patients whom its plan was not made from: at every level that is considered, the plan is made on
 the patients of all folds but one and followed by those of that one, whose scores no model had seen and whose doubts
 come from a trust learnt without them. Two figures are kept of each patient: the bill, and what was forgone, the chance
-that full evidence gives its own answer less the chance that it gives the plan's. The mean of the latter, a standard
-error added, is the loss that a level is charged with; the cheapest level whose loss is allowed is chosen. Orders are
-never searched against a count of errors: such a search finds orders that are lucky on the patients at hand.
+that full evidence gives its own answer less the chance that it gives the plan's; where patients are few, both are means
+over folds that are drawn more than once. The mean of the latter, with a part of its standard error added, is the loss
+that a level is charged with, smoothed so that it grows with the level. The error counts one patient more, who forgoes a
+quarter, so that it is never nothing. The cheapest level whose loss is allowed is chosen; with a budget, the one of the
+least loss among plans that never cost more. Orders are never searched against a count of errors: such a search finds
+orders that are lucky on the patients at hand.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
+from sklearn.isotonic import IsotonicRegression
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.columns import FARTHEST
@@ -63,6 +67,8 @@ LADDERS = {
     "regret": (1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.045, 0.06, 0.09, 0.12, 0.2, 0.3),
     "calibrated": (0.001, 0.003, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3, 0.4),
 }
+GUARD = 0.5  # standard errors that a level is charged with
+ONE_MORE = 0.25  # what a patient forgoes who is counted beside those at hand
 BETWEEN = (1 / 3, 2 / 3)  # where levels between two rungs are tried, on a logarithmic scale
 HOPELESS = 4.0  # a level that loses so many times what is allowed ends the climb
 
@@ -95,8 +101,8 @@ class FrontierPoint:
 
     @property
     def guarded_loss(self) -> float:
-        """The loss that the level is charged with: a standard error is added, against optimism."""
-        return self.loss + self.loss_error
+        """The loss that the level is charged with: a part of its standard error is added, against optimism."""
+        return self.loss + GUARD * self.loss_error
 
 
 class Planning:
@@ -108,6 +114,7 @@ class Planning:
     patients. With `only_known` no further model may be trained for the search. `groups` says whose each row is, where a
     patient has several; `flattery` is by how much a choice before the plan makes counted accuracies too good. `undone`
     are the tests that each training patient did not have, `ranged` the encoded columns whose ranges may part patients.
+    `budget` is the most that a patient may cost, and `again` are the same patients with folds drawn anew.
     """
 
     def __init__(
@@ -125,8 +132,11 @@ class Planning:
         flattery: float = 0.0,
         undone: Array | None = None,
         ranged: Indices | None = None,
+        budget: float | None = None,
+        again: Sequence[Planning] = (),
     ) -> None:
         self.tariff, self.judge, self.undone = tariff, judge, undone
+        self.budget, self.again = budget, again
         self.ranged = np.arange(len(judge.models.column_owner)) if ranged is None else ranged
         self.policy, self.width, self.time_limit, self.error_price = policy, width, time_limit, error_price
         self.thorough, self.only_known, self.groups = thorough, only_known, groups
@@ -140,7 +150,8 @@ class Planning:
         """The same with other arguments in some places."""
         names = ("tariff", "judge", "policy", "width", "time_limit", "error_price", "thorough", "only_known")
         return Planning(
-            **{name: getattr(self, name) for name in (*names, "groups", "flattery", "undone", "ranged")} | changes
+            **{name: getattr(self, name) for name in (*names, "groups", "flattery", "undone", "ranged", "budget")}
+            | changes
         )
 
     def blind_to(self, fold: int) -> Planning:
@@ -151,7 +162,8 @@ class Planning:
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
         right = self.judge.unseen_answer(self.tariff.everything) == self.judge.models.target
-        return float(right.mean()) - self.flattery
+        own = float(right.mean()) - self.flattery
+        return float(np.mean([own, *(one.full_accuracy for one in self.again)]))
 
     @cached_property
     def values(self) -> Floats:
@@ -169,16 +181,31 @@ class Planning:
         """What was considered, and the cheapest level whose guarded loss is allowed, if any; maybe of a given order."""
         between = self.judge.rule != "loyalty"  # between two betas there is no model
         frontier = considered(self.ladder, most_loss, partial(self.frontier_point, order=order), between)
+        if self.budget is not None:  # all are within it
+            return frontier, min(frontier, key=lambda point: (point.loss, point.cost))
         return frontier, chosen_level(frontier, most_loss)
 
     def frontier_point(self, level: float, order: tuple[int, ...] | None = None) -> FrontierPoint:
         """Cross-fitted figures of the plans that are made at a level, or of an order that needs no search."""
+        whole = self.plan(level)[0] if order is None else Plan.of_order(order, self.tariff.known)
+        outcomes = [one._outcome(level, order, whole) for one in (self, *self.again)]
+        cost, forgone = (np.mean(part, axis=0) for part in zip(*outcomes, strict=True))
+        self._outcomes[level, order] = cost, forgone
+        panel = self.tariff.panel_cost
+        return FrontierPoint(
+            level,
+            float(cost.mean()),
+            float(cost.mean() / panel) if panel else 0.0,
+            float(forgone.mean()),
+            float(np.hypot(standard_error(forgone, self.groups), ONE_MORE / self.n)),
+            self.full_accuracy - float(forgone.mean()),
+            tuple(self.tariff.tests[t] for t in whole.order),
+        )
+
+    def _outcome(self, level: float, order: tuple[int, ...] | None, whole: Plan) -> tuple[Doubles, Doubles]:
+        """Of each training patient, the bill and what is forgone; `whole` is the plan that all together would get."""
         fold = self.judge.models.fold
         folds = range(self.judge.models.n_folds)
-        if order is not None:
-            whole = Plan.of_order(order, self.tariff.known)
-        else:
-            whole, _ = self.plan(level)
         if order is not None or (not self.thorough and self.n >= MANY_PATIENTS):
             # No error enters the choice of the order, which hardly depends on a third of so many.
             plans = [whole for _ in folds]
@@ -190,18 +217,7 @@ class Planning:
         for one, plan in zip(folds, plans, strict=True):
             own = np.flatnonzero(fold == one)
             cost[own], answer[own] = self.followed_unseen(plan, level, own, self.judge.without(one))
-        forgone = self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
-        self._outcomes[level, order] = cost, forgone
-        panel = self.tariff.panel_cost
-        return FrontierPoint(
-            level,
-            float(cost.mean()),
-            float(cost.mean() / panel) if panel else 0.0,
-            float(forgone.mean()),
-            standard_error(forgone, self.groups),
-            self.full_accuracy - float(forgone.mean()),
-            tuple(self.tariff.tests[t] for t in whole.order),
-        )
+        return cost, self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
 
     def loss_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float) -> float:
         """Of the plan: the patients of each fold forgo what they do at the level that the others choose.
@@ -216,7 +232,7 @@ class Planning:
             allowed = [
                 (cost[others].mean(), forgone)
                 for cost, forgone in outcomes
-                if forgone[others].mean() + standard_error(forgone[others], groups) <= most_loss
+                if forgone[others].mean() + GUARD * standard_error(forgone[others], groups) <= most_loss
             ]
             if allowed:
                 _, forgone = min(allowed, key=lambda found: found[0])
@@ -251,10 +267,13 @@ class Planning:
             order, proof = exact_order(self.tariff, everywhere, forgone, pack(patients), known, best, self.time_limit)
         order = self._completed(order, known)
         if self.policy == "fixed" or not order:
-            return Plan.of_order(order, known), proof
+            return self._affordable(Plan.of_order(order, known)), proof
         orders = [order] + [self._begun_with(t, stopped, patients) for t in self._openers(patients) if t != order[0]]
         trees = [self._tree(stopped, patients, one) for one in orders]
-        return min(trees, key=lambda tree: tree[1])[0], proof
+        return self._affordable(min(trees, key=lambda tree: tree[1])[0]), proof
+
+    def _affordable(self, plan: Plan) -> Plan:
+        return plan if self.budget is None else plan.within(self.budget, self.tariff)
 
     def _forgone(self, sets: Sets, branch: Branch = ()) -> Floats:
         """What stopping on each set gives up, in money: shape (n_sets, n)."""
@@ -560,6 +579,8 @@ def considered(
 
 
 def chosen_level(frontier: Sequence[FrontierPoint], most_loss: float) -> FrontierPoint | None:
-    """The cheapest level whose guarded loss is allowed; None where there is none."""
-    allowed = [point for point in frontier if point.guarded_loss <= most_loss]
+    """The cheapest level whose guarded loss is allowed, smoothed to grow with the level; None where there is none."""
+    careful = sorted(frontier, key=lambda point: point.level)
+    charged = IsotonicRegression().fit_transform(range(len(careful)), [point.guarded_loss for point in careful])
+    allowed = [point for point, loss in zip(careful, charged, strict=True) if loss <= most_loss]
     return min(allowed, key=lambda point: point.cost) if allowed else None

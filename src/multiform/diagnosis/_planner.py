@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 
 from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.classifier import QMSClassifier
-from multiform.columns import Encoding, Number, Seen, columns_of
+from multiform.columns import Encoding, Number, Seen, columns_of, typed
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
 from multiform.diagnosis._masked import MaskedModels
@@ -338,6 +338,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "X of DiagnosisPlanner, as an array, must have a column for each of the {n_columns} features that "
             "costs and features name, in this order; got the shape {shape}. A data frame may have more columns.",
         )
+        if np.ndim(y) == 1:
+            cells = typed(np.asarray(y, dtype=object))
+            unnamed = sum(cell is None or cell != cell for cell in cells.tolist())
+            if unnamed:
+                raise ValueError(
+                    f"y of DiagnosisPlanner, the diagnoses, has no value for {unnamed} of {len(cells)} patients; leave "
+                    "these out."
+                )
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(next(iter(columns.values())), y)
@@ -638,7 +646,14 @@ def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> di
             raise ValueError(if_missing.format(missing=missing, found=found))
     elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
         raise ValueError(if_misshapen.format(n_columns=len(names), shape=np.shape(X)))
-    return columns_of(X, names)
+    columns = columns_of(X, names)
+    for name, column in columns.items():
+        if column.dtype.kind in "mM":
+            raise ValueError(
+                f"Feature {name!r} of DiagnosisPlanner holds dates, and a plan takes numbers and categories; give days "
+                "instead, as since the first visit."
+            )
+    return columns
 
 
 def _checked_betas(beta: Any) -> tuple[float, ...]:

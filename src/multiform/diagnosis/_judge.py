@@ -50,6 +50,7 @@ from multiform.diagnosis._masked import MaskedClassifier, MaskedModels
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._results import Results
 from multiform.diagnosis._search import Sets, Words, pack
+from multiform.diagnosis._tariff import plain_set, set_of
 from multiform.prediction import probabilities
 from multiform.separators import Scaling, Separators
 from multiform.state import (
@@ -410,7 +411,7 @@ class Judge:
 
     def state(self) -> dict[str, Any]:
         """As plain values; with classifiers of others, what they were learnt from, so that a plan can leave its way."""
-        trusted = {"rule": self.rule, "common": self.common, "sets": [tests for tests, _ in self.trusts]}
+        trusted = {"rule": self.rule, "common": self.common, "sets": [plain_set(tests) for tests, _ in self.trusts]}
         trusted["branches"] = [[list(way) for way in branch] for _, branch in self.trusts]
         trusted["trusts"] = np.stack(list(self.trusts.values()))
         if isinstance(self.models, MaskedClassifier):
@@ -452,11 +453,12 @@ class Judge:
         require(abs(state["common"]) <= MOST_SHARPNESS, "the common sharpness is out of range")
         trusts = require_array(state["trusts"], (len(state["sets"]), 4 + m), "f", "trusts")
         require((trusts[:, 0] > 0).all() and (np.abs(trusts) <= MOST_TEMPERATURE).all(), "a trust is out of range")
-        whole = all(type(tests) is int and 0 <= tests <= everything for tests in state["sets"])
+        sets = [set_of(tests) for tests in state["sets"]]
+        whole = all(type(tests) is int and 0 <= tests <= everything for tests in sets)
         require(whole and len(trusts) > 0, "a trusted set has a test that there is not")
         branches = [tuple(tuple(way) for way in branch) for branch in state.get("branches", [()] * len(trusts))]
         require(len(branches) == len(trusts), "a trust has no branch")
-        trusted = dict(zip(zip(state["sets"], branches, strict=True), trusts, strict=True))
+        trusted = dict(zip(zip(sets, branches, strict=True), trusts, strict=True))
         require(any(not branch for branch in branches), "nothing is known but of branches")
         return cls(models, state["rule"], everything, state["common"], full, trusts=trusted)
 

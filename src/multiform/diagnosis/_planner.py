@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -26,7 +27,7 @@ from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
-from multiform.diagnosis._tariff import Tariff, tariff_and_features
+from multiform.diagnosis._tariff import Tariff, plain_set, set_of, tariff_and_features
 from multiform.folds import drawn_folds, group_codes, warn_of_copies
 from multiform.state import (
     all_or_nothing,
@@ -575,7 +576,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {
             **{name: state[name] for name in (*SAME, *NEWER)},
             "seen_": {name: one.as_plain() for name, one in self.seen_.items()},
-            **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
+            "tariff_": _with_sets(asdict(self.tariff_), plain_set),
+            "plan_": _with_sets(asdict(self.plan_), plain_set),
+            "certificate_": asdict(self.certificate_),
             "encoding_": self.encoding_.state(),
             "frontier_": [asdict(point) for point in self.frontier_],
             "judge_": self.judge_.state(),
@@ -591,7 +594,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(named, "unpriced_columns_ are no names")
         require(state["level_"] >= 0, "level_ is wrong")
         require_temperature(state["softening_"], "softening_")
-        prices = _tuples(state["tariff_"])
+        prices = _with_sets(_tuples(state["tariff_"]), set_of)
         if "groups" in prices:  # as files of 0.1.0 say
             prices["discounts"] = prices.pop("groups")
         tariff = Tariff(**prices).checked()
@@ -609,7 +612,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         require(alike, "seen_ is of features of another kind")
         require(state["missing_"] in ("not_done", "finding"), "missing_ is unknown")
-        plan = Plan(**_tuples(state["plan_"])).checked(m, tariff, encoding.column_owner)
+        plan = Plan(**_with_sets(_tuples(state["plan_"]), set_of)).checked(m, tariff, encoding.column_owner)
         for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
             require(len(state[name]) == len(plan), f"{name} is of another plan")
             for row in state[name]:
@@ -628,6 +631,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, judge, seen
         self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
         self.order_, self.panel_cost_ = [tariff.tests[t] for t in plan.order], tariff.panel_cost
+
+
+def _with_sets(fields: Any, change: Callable[[Any], Any]) -> Any:
+    """The fields of a tariff or a plan, their sets changed."""
+    changed = {name: tuple(map(change, fields[name])) for name in ("required", "held") if name in fields}
+    return {**fields, **changed, **({"known": change(fields["known"])} if "known" in fields else {})}
 
 
 def _tuples(value: Any) -> Any:

@@ -58,6 +58,7 @@ OPENERS, OPENERS_UP_TO = 2, 64  # trees that begin with what tells most in two s
 MOST_WORTH, MOST_TELLING = 6, 3  # next tests that a search considers when it is not thorough
 FEW_SHARE = 0.01  # of the patients, who are not worth a search
 ASKED_AT_ONCE = 24  # tests whose information a step asks, those that said most so far: each one costs a model
+ASKED_STEPS = 40  # of the greedy order; after so many, what a test said last stands for what it would say next
 MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
 
 Stopped = Callable[..., Words]  # who stops on some sets, on a branch
@@ -325,7 +326,8 @@ class Planning:
         ask([t for t in range(len(tariff)) if not held >> t & 1])
         while held != tariff.everything:
             tests = sorted(tariff.next_tests(held), key=worth, reverse=True)[:ASKED_AT_ONCE]
-            ask(tests)
+            if len(order) < ASKED_STEPS:
+                ask(tests)
             order.append(max(tests, key=worth))
             now -= latest[order[-1]]
             held |= 1 << order[-1]

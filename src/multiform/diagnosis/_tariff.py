@@ -158,7 +158,7 @@ class Tariff:
             held |= 1 << t
         return paid
 
-    @property
+    @cached_property
     def panel_order(self) -> tuple[int, ...]:
         """All tests, each as soon as it is allowed, in the order of the costs: the full panel as it is billed."""
         return self.remaining_order(self.known, lambda tests, _: tests[0])
@@ -192,7 +192,7 @@ class Tariff:
         _ = self.panel_order
         return self
 
-    @property
+    @cached_property
     def panel_cost(self) -> float:
         """What all evidence costs, with the discounts."""
         return float(sum(self.bill(self.panel_order)))
@@ -227,6 +227,21 @@ def members(sets: Iterable[int], n_tests: int) -> Bools:
     packed = b"".join(int(one).to_bytes(width, "little") for one in sets)
     bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8).reshape(-1, width), axis=1, bitorder="little")
     return np.asarray(bits[:, :n_tests].astype(bool))
+
+
+def plain_set(tests: int) -> int | str:
+    """A set for a model file, whose whole numbers have 64 bits at most: a larger one is hexadecimal text."""
+    return tests if tests < 1 << IN_A_WORD else hex(tests)
+
+
+def set_of(plain: Any) -> Any:
+    """The inverse of `plain_set`; what is none stays as it is, to be refused."""
+    if not isinstance(plain, str) or len(plain) > 2 + MOST_TESTS or not plain.startswith("0x"):
+        return plain
+    try:
+        return int(plain, 16)
+    except ValueError:
+        return plain
 
 
 def read_costs(costs: Any, discounts: Any) -> tuple[dict[str, float], Mapping[str, Mapping[str, float]] | None]:

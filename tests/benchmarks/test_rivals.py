@@ -45,7 +45,7 @@ def test_rivals(comparison):
     told = str(comparison).splitlines()
     assert "full evidence costs 181.00" in told[0]
     names = [evaluation.plan.name, *rows, *(row.name for row in evaluation.frontier)]
-    assert [line[:24].strip() for line in told[2:]] == names
+    assert [line[:24].strip() for line in told[2:]] == [name[:24].strip() for name in names]
 
 
 def test_orders_without_a_search_have_frontiers_too(comparison):
@@ -63,7 +63,7 @@ def test_joint_information_prefers_what_tells_most_for_its_price():
     X, y = patients(300)
     tariff = Tariff.of(COSTS)
     order = joint_order(X, y, np.arange(4), tariff)
-    assert (order[0], order[-1]) == (0, 3)  # talk is cheap and tells much, noise nothing
+    assert order[:2] == (0, 1)  # talk is cheap and tells much; blood costs a fifth of a scan
     cheap = Tariff.of({**COSTS, "talk": 1e6})
     assert joint_order(X, y, np.arange(4), cheap)[0] == 1
 

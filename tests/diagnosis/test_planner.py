@@ -1,6 +1,7 @@
 """DiagnosisPlanner: what it plans, buys, answers and refuses."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from multiform import DiagnosisPlanner, QMSClassifier, load, save
-from multiform.diagnosis import ThetaNotReachedWarning
+from multiform.diagnosis import ThetaNotReachedWarning, WeakEvidenceWarning
 from tests.diagnosis.worlds import COSTS, easy_and_hard, gated, patients
 
 # Of many fresh patients, one or the other has a result beyond what so few training patients had.
@@ -52,7 +53,9 @@ def test_theta_is_of_unseen_patients(data):
     X, y, *_ = data
     scrambled = np.random.default_rng(0).permutation(y)
     planner = DiagnosisPlanner(COSTS, estimator=KNeighborsClassifier(1), level=0.2, random_state=0)
-    assert planner.fit(X, scrambled).theta_ < 0.65
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakEvidenceWarning)
+        assert planner.fit(X, scrambled).theta_ < 0.65
 
 
 def test_the_bills_add_up(data, fitted):
@@ -275,7 +278,8 @@ def test_a_beam_trains_only_what_it_visits(data):
 
 def test_the_folds_plans_train_nothing(data):
     X, y, *_ = data
-    planner = DiagnosisPlanner(COSTS, search="beam", beam_width=2, cv=3, level=0.01, random_state=0)
+    costly = LogisticRegression()
+    planner = DiagnosisPlanner(COSTS, estimator=costly, search="beam", beam_width=2, cv=3, level=0.01, random_state=0)
     *_, planning = planner._prepare(X, y)
     planner._decide(planning)
     known, folds = planning.judge.models.sets, planning.judge.models.fold
@@ -445,5 +449,7 @@ def test_a_beam_from_what_is_known_divides_by_no_infinite_price():
     X = rng.normal(size=(150, 5)) + y[:, None] * np.array([0.3, 0.6, 1.0, 1.5, 2.0])
     costs = {f"x{i}": float(i + 1) for i in range(5)}
     for stop in ("calibrated", "regret"):
-        planner = DiagnosisPlanner(costs, known=["x0"], policy="adaptive", search="beam", stop=stop, random_state=0)
+        planner = DiagnosisPlanner(
+            costs, known=["x0"], policy="adaptive", search="beam", stop=stop, level=0.02, random_state=0
+        )
         assert "x0" not in planner.fit(X, y).order_

@@ -635,6 +635,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _with_sets(fields: Any, change: Callable[[Any], Any]) -> Any:
     """The fields of a tariff or a plan, their sets changed."""
+    if not isinstance(fields, dict):
+        raise TypeError(f"the fields of a tariff or a plan must be a mapping; got {type(fields).__name__}")
     changed = {name: tuple(map(change, fields[name])) for name in ("required", "held") if name in fields}
     return {**fields, **changed, **({"known": change(fields["known"])} if "known" in fields else {})}
 
@@ -685,10 +687,11 @@ def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> No
             stacklevel=5,
         )
     commonest = int(counts.argmax())
-    if full_accuracy < counts[commonest] / len(target):
+    share = counts[commonest] / len(target)
+    if full_accuracy < share - np.sqrt(share * (1 - share) / len(target)):
         warnings.warn(
             f"All evidence of DiagnosisPlanner is right for {full_accuracy:.1%} of unseen patients, and to say "
-            f"{classes[commonest]} of everybody for {counts[commonest] / len(target):.1%}: these tests tell nothing "
+            f"{classes[commonest]} of everybody for {share:.1%}: these tests tell nothing "
             "about the diagnosis, or there are too few patients.",
             WeakEvidenceWarning,
             stacklevel=5,

@@ -156,8 +156,9 @@ class Planning:
         )
 
     def blind_to(self, fold: int) -> Planning:
-        """The same without the labels of a fold; orders are searched only among the sets that have a model already."""
-        return self.changed(judge=self.judge.without(fold), only_known=not self.thorough)
+        """The same without the labels of a fold; where sets cost a model each, among those that have one already."""
+        costly = not self.thorough and not isinstance(self.judge.models, MaskedModels)
+        return self.changed(judge=self.judge.without(fold), only_known=costly)
 
     @cached_property
     def full_accuracy(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -33,6 +34,7 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
 EIGHTS = {400: 8, 2_000: 2}
+TOGETHER_UP_TO = 2_000, 256  # samples and features, with any number of rows
 
 ENOUGH_TO_WARN = 50  # unseen samples
 ENOUGH_TRAINING_SAMPLES = 1_000
@@ -204,7 +206,7 @@ class Monitor:
         if getattr(model, "_skl_callbacks", None) or hasattr(model, "_parent_callback_ctx"):
             self._callbacks = model._init_callback_context(max_subtasks=n_passes)
             self._callbacks.call_on_fit_task_begin(estimator=model)
-        self._since_best = 0
+        self._since_best, self._begin = 0, time.monotonic()
         self.scores: list[float] = []
         self.best: Separators | None = None
 
@@ -250,11 +252,14 @@ class Monitor:
         text = f"QMSClassifier: pass {state.passes}/{self._n_passes}, loss {state.losses[0][-1]:.4f}"
         if self.scores:
             text += f", validation accuracy {self.scores[-1]:.4f}"
-        sys.stderr.write(f"\r{text}")
+        left = (time.monotonic() - self._begin) / state.passes * (self._n_passes - state.passes)
+        text += f", {left:.0f} s left" if state.passes < self._n_passes else ""
+        # What is no terminal gets whole lines.
+        sys.stderr.write(f"\r{text:<79}" if sys.stderr.isatty() else f"{text}\n")
         sys.stderr.flush()
 
     def close(self, fitted: dict[str, Any]) -> None:
-        if self._model.verbose:
+        if self._model.verbose and sys.stderr.isatty():
             sys.stderr.write("\n")
         if self._callbacks is not None:
             self._callbacks.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: fitted)

@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,18 +15,29 @@ import click
 
 import multiform
 from multiform.cli._files import check_output, opened, refuse_shifts, say_unfamiliar
-from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
+from multiform.cli._shared import (
+    Console,
+    command,
+    model_file,
+    names,
+    strict_option,
+    table_files,
+    text_table,
+    threshold_options,
+)
 from multiform.cli._terminal import visible
 
-ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
+ANSWER_FORMATS = ("csv", "tsv", "xlsx", "parquet", "jsonl")
 OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
 FOR_SPREADSHEETS = ("csv", "tsv")
-Write = Callable[[Any], None]
+MOST_ROWS = 1_048_575  # of a sheet, below the names of its columns
+Write = Callable[[Any, Any], None]  # a frame, and the dialect of the input
 
 
 @command(
     "multiform predict model.mfm new.csv -o answers.csv",
     "multiform predict model.mfm 'new-*.parquet' -o answers.parquet --keep id --chances",
+    "multiform predict model.mfm new.csv -o answers.csv --cost-of-miss 9   # a miss is 9 times as bad as a false alarm",
     "cat new.csv | multiform predict model.mfm - | head",
 )
 @model_file
@@ -36,14 +47,20 @@ Write = Callable[[Any], None]
     default="-",
     show_default=False,
     metavar="FILE",
-    help="Where to: .csv, .tsv, .parquet or .jsonl; standard output, as csv, if not given.",
+    help="Where to: .csv, .tsv, .xlsx, .parquet or .jsonl; standard output, as csv, if not given.",
 )
 @click.option("--output-format", type=click.Choice(ANSWER_FORMATS), help="If the name does not say it.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="csv and tsv with commas or tabs, decimal points and UTF-8, and not as the input is written.",
+)
 @names("--keep", help="Columns of the table to copy to the output.")
 @click.option("--chances", is_flag=True, help="The chance of every class, too.")
 @click.option(
     "--excel-safe", is_flag=True, help="Write ' before text that a spreadsheet program would run as a formula, as =A1."
 )
+@threshold_options
 @strict_option
 @table_files
 def predict(
@@ -51,43 +68,60 @@ def predict(
     files: tuple[str, ...],
     output: str,
     output_format: str | None,
+    plain: bool,
     keep: tuple[str, ...],
     chances: bool,
     excel_safe: bool,
     strict: bool,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
+    **asked: Any,
 ) -> None:
     """Predict the rows of a table, in their order.
 
-    Each row gets a label, the chance that it is right, and its loyalty type (strong, normal or weak); a model with a
-    promise says which answers are accepted. A cell that is unlike training is named and taken as unknown. The table is
-    read a piece at a time, so it may be larger than memory. The output appears when it is complete.
+    Each row gets a label, the chance that it is right, and how far to trust it, its loyalty type: strong (sure), normal
+    (usual) or weak (unsure). A model with a promise says which answers are accepted. With --threshold or --cost-of-miss
+    the column "changed" marks the rows that get another label than the likeliest. A cell that is unlike training is
+    named and taken as unknown. The table is read a piece at a time, so it may be larger than memory. The output appears
+    when it is complete. csv is written as the input is: separator, decimal comma, encoding.
     """
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
     written_as = _answer_format(output, output_format)
     if excel_safe and written_as not in FOR_SPREADSHEETS:
         raise click.UsageError(f"--excel-safe is for csv and tsv; {written_as} has no formulas")
-    found = multiform.tables.sources(files, file_format)
+    found = multiform.tables.sources(files, **how)
     if output != "-":
         check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
+    rule = multiform.tables.rule_for(model, **asked) if any(value is not None for value in asked.values()) else None
+    if rule is not None and rule.least_chance is None:
+        raise click.UsageError("--positive is for --threshold or --cost-of-miss; give one of them, too")
     labels: Counter[str] = Counter()
     known = multiform.tables.Familiarity()
-    rows = n_formulas = 0
+    rows = n_formulas = n_changed = 0
+    dialect = multiform.tables.Dialect() if plain else None  # that of the input is known once it is read
     with console.progress("predicting") as progress, _answer_writer(output, written_as, excel_safe) as write:
         for batch in multiform.tables.batches(found):
+            for sentence in batch.dialect.notes:
+                console.note(sentence)
             lacking = [name for name in keep if name not in batch.frame.columns]
             if lacking:
-                raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")
+                ends = multiform.tables.nearest(lacking[0], batch.frame.columns, "it has")
+                raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep; {ends}")
             try:
-                answers, familiar = model.answers(batch.frame, chances=chances)
+                answers, familiar = model.answers(batch.frame, chances=chances or rule is not None)
             except multiform.tables.TableError as error:
                 raise batch.located(error) from error
+            if rule is not None:
+                answers = rule.decide(answers, model.classes_)
+                n_changed += int(answers["changed"].sum())
+                if not chances:
+                    answers = answers.drop([f"chance of {label}" for label in model.classes_])
             taken = {name: f"{name} given" for name in keep if name in answers.columns}
             told = batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers
-            write(multiform.tables.without_formulas(told) if excel_safe else told)
+            dialect = batch.dialect if dialect is None else dialect
+            write(multiform.tables.without_formulas(told) if excel_safe else told, dialect)
             if written_as in FOR_SPREADSHEETS and not excel_safe:
                 n_formulas += multiform.tables.n_formulas(told)
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
@@ -96,6 +130,11 @@ def predict(
             progress(batch.share, f"predicting, {rows:,} rows")
         refuse_shifts(known, strict)
     say_unfamiliar(console, model, known)
+    if rule is not None:
+        console.note(
+            f"{rule.sentence()} ({rule.why}), which is another label than the likeliest for {n_changed:,} of {rows:,} "
+            "rows; they have no loyalty type, and no promise covers them."
+        )
     if n_formulas:
         console.note(
             f"{n_formulas} cell{'s begin' if n_formulas != 1 else ' begins'} with =, +, -, @, a tab or a carriage "
@@ -104,7 +143,10 @@ def predict(
     if output == "-":
         return
     ranked = sorted(labels.items(), key=lambda one: (-one[1], one[0]))
-    data = {"output": output, "rows": rows, "labels": dict(ranked), "unfamiliar": known.as_dict()}
+    data: dict[str, Any] = {"output": output, "rows": rows, "labels": dict(ranked), "unfamiliar": known.as_dict()}
+    if rule is not None:
+        data["positive"] = {"class": str(rule.positive), "why": rule.why, "threshold": rule.least_chance}
+        data["positive"]["changed"] = n_changed
     shown = [[str(label), str(count), f"{count / rows:.1%}"] for label, count in ranked[:20]]
     text = text_table([["label", "rows", "share"], *shown], right=[1, 2])
     console.result(data, f"{text}\n{rows} rows written to {output}")
@@ -114,9 +156,11 @@ def _answer_format(output: str, output_format: str | None) -> str:
     suffix = "csv" if output == "-" else Path(output).suffix.lower().lstrip(".")
     found = output_format or OTHER_SUFFIXES.get(suffix, suffix)
     if found not in ANSWER_FORMATS:
-        raise click.UsageError(f"{output}: name the output .csv, .tsv, .parquet or .jsonl, or give --output-format")
-    if output == "-" and found == "parquet":
-        raise click.UsageError("parquet cannot be written to standard output; give --output a file")
+        raise click.UsageError(
+            f"{output}: name the output .csv, .tsv, .xlsx, .parquet or .jsonl, or give --output-format"
+        )
+    if output == "-" and found in ("parquet", "xlsx"):
+        raise click.UsageError(f"{found} cannot be written to standard output; give --output a file")
     return found
 
 
@@ -127,8 +171,8 @@ def _answer_writer(output: str, written_as: str, excel_safe: bool) -> Iterator[W
         yield _appender(sys.stdout.buffer, written_as, excel_safe)
         return
     with multiform.files.atomic_path(output) as part:
-        if written_as == "parquet":
-            with _parquet_parts(part, output) as write:
+        if written_as in ("parquet", "xlsx"):
+            with _parquet_parts(part, output) if written_as == "parquet" else _workbook(part) as write:
                 yield write
             return
         with open(part, "wb") as stream:
@@ -140,19 +184,60 @@ def _appender(stream: BinaryIO, written_as: str, excel_safe: bool) -> Write:
     # All text in quotation marks, as other countries' programs take a semicolon for the end of a cell.
     quoted: Any = "non_numeric" if excel_safe else "necessary"
 
-    def write(frame: Any) -> None:
+    def write(frame: Any, dialect: Any) -> None:
         nonlocal begun
         # By way of Python, whose streams say it when nobody reads them any more.
         if written_as == "jsonl":
-            text = frame.write_ndjson()
+            text, encoding = frame.write_ndjson(), "utf-8"
         else:
-            mark = "\t" if written_as == "tsv" else ","
-            text = frame.write_csv(include_header=not begun, separator=mark, quote_style=quoted)
-        stream.write((visible(text) if stream.isatty() else text).encode("utf-8"))
+            mark = "\t" if written_as == "tsv" else dialect.separator
+            commas = dialect.decimal_comma and mark != ","  # which must not be both
+            how = {"decimal_comma": True} if commas else {}
+            text = frame.write_csv(include_header=not begun, separator=mark, quote_style=quoted, **how)
+            encoding = dialect.encoding
+        stream.write(_encoded(visible(text) if stream.isatty() else text, encoding, begun))
         stream.flush()
         begun = True
 
     return write
+
+
+def _encoded(text: str, encoding: str, begun: bool) -> bytes:
+    """The text in the input's encoding, with its mark at the beginning if it has one."""
+    if begun:  # no mark in the midst
+        native = "le" if sys.byteorder == "little" else "be"
+        encoding = {"utf-8-sig": "utf-8", "utf-16": f"utf-16-{native}", "utf-32": f"utf-32-{native}"}.get(
+            encoding, encoding
+        )
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        with suppress(UnicodeEncodeError):
+            return text.replace("…", "...").encode(encoding)
+        raise ValueError(
+            f"The answers have a letter that {encoding}, which the input is in, has not; --plain writes UTF-8."
+        ) from None
+
+
+@contextmanager
+def _workbook(part: Path) -> Iterator[Write]:
+    """A workbook is written as a whole; nothing in it is a formula."""
+    frames: list[Any] = []
+
+    def write(frame: Any, dialect: Any) -> None:
+        frames.append(frame)
+        if sum(map(len, frames)) > MOST_ROWS:
+            raise ValueError(f"A sheet has {MOST_ROWS:,} rows at most; write .csv or .parquet.")
+
+    yield write
+    try:
+        import xlsxwriter
+    except ImportError as error:
+        raise ImportError('Workbooks are written with xlsxwriter; pip install "multiform[cli]".') from error
+    whole = multiform.columns.polars().concat(frames, how="vertical_relaxed")
+    settings = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
+    with xlsxwriter.Workbook(str(part), settings) as book:
+        whole.write_excel(book, worksheet="answers", float_precision=4)
 
 
 @contextmanager
@@ -163,7 +248,7 @@ def _parquet_parts(part: Path, output: str) -> Iterator[Write]:
         with multiform.files.folder_beside(output) as folder:
             pieces: list[Path] = []
 
-            def write(frame: Any) -> None:
+            def write(frame: Any, dialect: Any) -> None:
                 pieces.append(folder / f"{len(pieces):09d}.parquet")
                 frame.write_parquet(pieces[-1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import os
 import platform
 import stat
@@ -15,9 +16,11 @@ import sklearn
 
 from multiform._version import __version__
 from multiform.files._atomic import atomic_path
+from multiform.files._contents import held_rows
 from multiform.files._format import (
     FORMAT_VERSION,
     JSON_AT,
+    MAGIC,
     MOST_DEPTH,
     ModelFileError,
     TreeReader,
@@ -31,6 +34,15 @@ from multiform.files._objects import OURS
 from multiform.state import Allowance
 
 SCHEMA = "multiform model"
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as a model file does; False of what is no file, as a pipe."""
+    try:
+        with open(path, "rb") if stat.S_ISREG(os.stat(path).st_mode) else io.BytesIO() as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        return False
 
 
 def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
@@ -140,7 +152,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     description : dict
         ``kind``, ``format``, ``versions`` (of those who wrote it), ``written``, ``classes``, ``columns``,
-        ``training``, ``notes``, ``bytes``, ``numbers`` (how many the arrays hold).
+        ``training``, ``notes``, ``bytes``, ``numbers`` (how many the arrays hold), and ``holds``: how many training
+        ``rows`` are in the file, and ``sentences`` that say all that it holds of them.
 
     Examples
     --------
@@ -155,6 +168,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     header, arrays, n_bytes = _read(path)
     shown = {key: value for key, value in header.items() if key not in ("schema", "model")}
     return shown | {
+        "holds": held_rows(header, arrays),
         "format": FORMAT_VERSION,
         "bytes": n_bytes,
         "numbers": int(sum(array.size for array in arrays.values())),

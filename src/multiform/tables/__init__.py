@@ -20,14 +20,17 @@ from multiform.columns import (
     decide,
 )
 from multiform.tables._classifier import TableClassifier, answers_of
-from multiform.tables._familiarity import Familiarity
-from multiform.tables._figures import Judgement, figures, labelled
+from multiform.tables._description import describe, nearly_numbers
+from multiform.tables._estimate import Estimate, estimate, parted
+from multiform.tables._familiarity import Familiarity, nearest
+from multiform.tables._figures import Judgement, compared, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
-from multiform.tables._reading import FORMATS, Batch, Source, batches, located, read, sources
+from multiform.tables._reading import FORMATS, Batch, Dialect, Source, batches, located, read, sources
 from multiform.tables._reasons import deciding_cells, least_change
+from multiform.tables._rule import Rule, rule_for
 
 __all__ = [
     "FORMATS",
@@ -37,12 +40,15 @@ __all__ = [
     "Code",
     "Column",
     "Date",
+    "Dialect",
     "Dropped",
+    "Estimate",
     "Familiarity",
     "Judgement",
     "MatrixModel",
     "Number",
     "Overlap",
+    "Rule",
     "Shift",
     "Source",
     "TableClassifier",
@@ -51,8 +57,11 @@ __all__ = [
     "UnfamiliarWarning",
     "answers_of",
     "batches",
+    "compared",
     "decide",
     "deciding_cells",
+    "describe",
+    "estimate",
     "figures",
     "labelled",
     "labels_of",
@@ -60,7 +69,11 @@ __all__ = [
     "least_change",
     "located",
     "n_formulas",
+    "nearest",
+    "nearly_numbers",
+    "parted",
     "read",
+    "rule_for",
     "sources",
     "without_formulas",
 ]

@@ -24,7 +24,7 @@ from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, sof
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._plan import Acquisitions, Followed, Plan, column_names, flow_text, follow
-from multiform.diagnosis._planning import FrontierPoint, Planning
+from multiform.diagnosis._planning import FREE_UP_TO, FrontierPoint, Planning
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
@@ -45,7 +45,7 @@ MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 TOO_FEW_PATIENTS, TOO_FEW_OF_A_CLASS = 50, 5  # below, a warning
-MANY_PATIENTS, DRAWN_AGAIN = 1_000, 1  # below so many, folds are drawn so many times more for the level
+MANY_PATIENTS, DRAWN_AGAIN = 1_000, 1  # below so many, and with few tests, folds are drawn so many times more
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 SHARPNESS_SETS = 12  # evidence sets that the common sharpness is estimated on
 
@@ -407,7 +407,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return MaskedModels(*about, n_tests=len(tariff), **more)
 
         if self.estimator is None or type(self.estimator) is QMSClassifier:
-            others = range(1, DRAWN_AGAIN + 1) if n < MANY_PATIENTS and self.level == "auto" else ()
+            few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO
+            others = range(1, DRAWN_AGAIN + 1) if few and self.level == "auto" else ()
             drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
             again = [planned(masked(seed + 1 + one, found), []) for one, found in enumerate(drawn)]
             planning = planned(masked(seed, folds), again)

@@ -59,6 +59,7 @@ OPENERS, OPENERS_UP_TO = 2, 64  # trees that begin with what tells most in two s
 MOST_WORTH, MOST_TELLING = 6, 3  # next tests that a search considers when it is not thorough
 FEW_SHARE = 0.01  # of the patients, who are not worth a search
 ASKED_AT_ONCE = 24  # tests whose information a step asks, those that said most so far: each one costs a model
+FREE_UP_TO = 16  # tests: with more, each fold's own search takes its time, and looks where the whole has looked
 ASKED_STEPS = 40  # of the greedy order; after so many, what a test said last stands for what it would say next
 MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
 
@@ -157,8 +158,9 @@ class Planning:
         )
 
     def blind_to(self, fold: int) -> Planning:
-        """The same without the labels of a fold; where sets cost a model each, among those that have one already."""
-        costly = not self.thorough and not isinstance(self.judge.models, MaskedModels)
+        """The same without the labels of a fold; where sets cost much, among those that were looked at already."""
+        free = isinstance(self.judge.models, MaskedModels) and len(self.tariff) <= FREE_UP_TO
+        costly = not self.thorough and not free
         return self.changed(judge=self.judge.without(fold), only_known=costly)
 
     @cached_property

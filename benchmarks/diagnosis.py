@@ -26,6 +26,7 @@ from multiform.diagnosis import ThetaNotReachedWarning
 
 Array = NDArray[Any]
 SETS = ("heart", "pima", "hepatitis", "thyroid")
+CUBES = ("cube", "cube with context")
 SETTINGS: dict[str, dict[str, Any]] = {}  # the defaults, for every set
 CHANGES = (-0.001, -0.003, -0.005, -0.01)  # of accuracy, at which frontiers are compared
 COLUMNS = ["set", "method", "cost", "share", "accuracy", "change", "error"]
@@ -63,6 +64,30 @@ def problems(folder: Path | None, wanted: list[str]) -> Iterator[Problem]:
         costs, discounts, unverified = prices(folder, "thyroid")
         X, y = load_thyroid(return_X_y=True)
         yield Problem("thyroid", X[:, : len(costs)], y, costs, discounts, unverified)  # FTI has no price
+
+
+def uniform(folder: Path | None, wanted: list[str]) -> Iterator[Problem]:
+    """Cubes, and UCI's sets of a folder with a file for each (X and y), every test at the same price."""
+    for name in wanted:
+        if name in CUBES:
+            X, y = cube(600, context=name != "cube")
+        elif folder is not None and (folder / f"{name}.npz").exists():
+            with np.load(folder / f"{name}.npz") as found:
+                X, y = found["X"].astype(np.float64), found["y"]
+        else:
+            raise SystemExit(f"--uniform: no set is named {name!r}; there are {list(CUBES)} and the files of --uci.")
+        yield Problem(name, X, y, {f"t{t}": 1.0 for t in range(X.shape[1])}, {}, 0)
+
+
+def cube(n: int, context: bool, seed: int = 0) -> tuple[Array, Array]:
+    """Eight classes, the corners of a cube in three of 20 tests; with a context, the first test says in which three."""
+    rng = np.random.default_rng(seed)
+    y, which = rng.integers(0, 8, n), rng.integers(0, 2, n) if context else np.zeros(n, dtype=int)
+    X = rng.integers(0, 2, (n, 20)) + rng.normal(0, 0.1, (n, 20))
+    for bit in range(3):
+        X[np.arange(n), 1 + 3 * which + bit] = (y >> bit & 1) + rng.normal(0, 0.1, n)
+    X[:, 0] = which if context else rng.normal(size=n)
+    return X, y
 
 
 def prices(folder: Path, name: str) -> tuple[dict[str, float], dict[str, dict[str, float]], int]:
@@ -129,6 +154,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--only", "--sets", type=names, default=list(SETS), help=f"sets, comma-separated: {', '.join(SETS)}"
     )
+    parser.add_argument("--uci", type=Path, help="folder with UCI's sets, a file NAME.npz each")
+    parser.add_argument("--uniform", type=names, default=[], help=f"sets with uniform prices: of --uci, or {CUBES}")
+    parser.add_argument("--policy", choices=["fixed", "adaptive"], default="fixed", help="of the planner")
     parser.add_argument("--repeats", type=int, default=8, help="times that the 5 outer folds are drawn")
     parser.add_argument("--search", choices=["auto", "exact", "beam"], default="auto", help="of the orders")
     parser.add_argument("--stop", choices=["regret", "calibrated", "loyalty"], default="regret", help="of the planner")
@@ -139,7 +167,12 @@ def main(argv: list[str]) -> int:
     if unknown:
         raise SystemExit(f"--only: no set is named {unknown}; choose from {list(SETS)}.")
 
-    settings = {"search": options.search, "stop": options.stop, "error_price": options.error_price}
+    settings = {
+        "policy": options.policy,
+        "search": options.search,
+        "stop": options.stop,
+        "error_price": options.error_price,
+    }
     table = Table(f"Diagnosis: 5 outer folds, {options.repeats} repeats", COLUMNS, FORMATS)
     table.notes += [
         "share: of the full panel, with the discounts. change: accuracy less that of full evidence on the same "
@@ -156,7 +189,8 @@ def main(argv: list[str]) -> int:
         "share of the full panel at a change of accuracy, read off both frontiers, between two levels where need be; "
         "the changes are the rival's own, the plan's own and round ones; nan: no level keeps so much"
     )
-    for problem in problems(options.data, options.only):
+    found_sets = [] if options.uniform else problems(options.data, options.only)
+    for problem in (*found_sets, *uniform(options.uci, options.uniform)):
         comparison, elapsed = timed(
             lambda problem=problem: evaluated(  # type: ignore[misc]
                 problem, options.repeats, options.n_jobs, options.seed, options.baselines, settings
@@ -185,6 +219,7 @@ def main(argv: list[str]) -> int:
         table.notes.append(f"{problem.name}: {elapsed:.0f} s{prices_note}")
         print(problem.name, comparison, sep="\n", flush=True)
         # After each set, so that a long run leaves what it has; sets on their own do not overwrite the others.
-        name = "diagnosis" if options.only == list(SETS) else f"diagnosis-{'-'.join(options.only)}"
+        ran = options.uniform or options.only
+        name = "diagnosis" if ran == list(SETS) else f"diagnosis-{'-'.join(ran).replace(' ', '-')}"
         publish([table, trees, orders], name, options.output, run_description("diagnosis", argv, options.seed))
     return 0

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import xlogy
 
+from benchmarks.sets_of_tests import CURVES, curve
 from benchmarks.trees import Node, eg2_tree, questions, streed_tree, walk
 from multiform import DiagnosisPlanner
 from multiform.diagnosis import Evaluation, EvaluationRow, Plan, Results, Tariff, nested_evaluation
@@ -39,6 +40,7 @@ BASELINES = (
     "greedy information",
     "EG2 tree",
     "pystreed",
+    *CURVES,
 )
 RANDOM_ORDERS = 3
 NEIGHBOURS = 40  # patients whose gain stands for that of a patient as sure as they are
@@ -132,15 +134,21 @@ def outcomes(baselines: Sequence[str], *, at: float | None, **fold: Any) -> dict
     """
     contest = Contest(**fold)
     if at is None:
-        found = {name: _METHODS[name](contest) for name in baselines}
-        return {name: outcome for name, outcome in found.items() if outcome is not None}
+        found = {name: _METHODS[name](contest) for name in baselines if name in _METHODS}
+        told = {name: outcome for name, outcome in found.items() if outcome is not None}
+        for name in (name for name in baselines if name in CURVES):
+            models = contest.planning.judge.models
+            data = models.rows, models.target, contest.results.rows, models.column_owner, contest.planning.tariff
+            points, told[name] = curve(name, *data)
+            told |= {f"{name}, level {place}": outcome for place, outcome in enumerate(points)}
+        return told
     orders = {name: ORDERS[name](contest.planning) for name in baselines if name in ORDERS}
     return {f"{name}, level {at:g}": _followed_order(contest, order, at) for name, order in orders.items()}
 
 
 def _full_panel(contest: Contest) -> Outcome:
     planning = contest.planning
-    answer, _, _ = planning.judge.of(contest.results)(planning.tariff.everything, contest.patients)
+    answer, _, _ = planning.judge.of(contest.results)(planning.tariff.everything, contest.patients, ())
     return np.full(len(answer), planning.tariff.panel_cost), answer
 
 
@@ -163,7 +171,7 @@ def _under(contest: Contest, rule: str) -> Outcome | None:
 
 def _followed_order(contest: Contest, order: tuple[int, ...], level: float) -> Outcome:
     planning = contest.planning
-    plan = Plan.of_order(order, planning.tariff.known, planning.n_classes)
+    plan = Plan.of_order(order, planning.tariff.known)
     return planning.followed(plan, level, contest.results)  # type: ignore[no-any-return]
 
 
@@ -191,13 +199,13 @@ def _best_static_set(contest: Contest) -> Outcome:
     planning = contest.planning
     judge, n, tariff = planning.judge, planning.n, planning.tariff
     best, best_cost = tariff.everything, tariff.panel_cost
-    for tests in dict.fromkeys(one for any_judge in (judge, *contest.judges) for one in any_judge.trusts):
+    for tests in dict.fromkeys(one for any_judge in (judge, *contest.judges) for one, _ in any_judge.trusts):
         cost = _panel_of(tariff, tests)
         if cost < best_cost and tests & tariff.known == tariff.known:
             forgone = judge.full.max(axis=1) - judge.full[np.arange(n), judge.unseen_answer(tests)]
             if forgone.mean() + forgone.std(ddof=1) / np.sqrt(n) <= contest.allowed_loss:
                 best, best_cost = tests, cost
-    answer, _, _ = judge.of(contest.results)(best, contest.patients)
+    answer, _, _ = judge.of(contest.results)(best, contest.patients, ())
     return np.full(len(answer), best_cost), answer
 
 
@@ -229,7 +237,7 @@ def _greedy_information(contest: Contest) -> Outcome | None:
     while waiting:
         held = min(waiting, key=lambda one: bin(one).count("1"))
         patients = waiting.pop(held)
-        answer[patients], chances, doubt = judge.of(contest.results)(held, patients)
+        answer[patients], chances, doubt = judge.of(contest.results)(held, patients, ())
         on = doubt > np.float32(contest.level)
         patients, chances = patients[on], chances[on]
         tests = tariff.next_tests(held)

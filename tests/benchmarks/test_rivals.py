@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks.rivals import BASELINES, compare
+from benchmarks.sets_of_tests import CURVES, joint_order
 from benchmarks.trees import Node, eg2_tree, streed_tree, walk
 from multiform import DiagnosisPlanner
 from multiform.diagnosis import Tariff
@@ -44,15 +45,27 @@ def test_rivals(comparison):
     told = str(comparison).splitlines()
     assert "full evidence costs 181.00" in told[0]
     names = [evaluation.plan.name, *rows, *(row.name for row in evaluation.frontier)]
-    assert [line[:24].strip() for line in told[2:]] == names
+    assert [line[:24].strip() for line in told[2:]] == [name[:24].strip() for name in names]
 
 
 def test_orders_without_a_search_have_frontiers_too(comparison):
-    assert set(comparison.rival_frontiers) == {"cheapest first", "information per cost"}
+    assert set(comparison.rival_frontiers) == {"cheapest first", "information per cost", *CURVES}
     for name, rows in comparison.rival_frontiers.items():
+        if name in CURVES:  # a point for each set, or depth
+            assert len(rows) in (len(COSTS), 8)
+            continue
         assert [row.name for row in rows] == [f"{name}, {own.name}" for own in comparison.evaluation.frontier]
         assert comparison.cost_at(-1.0, name) == min(row.cost_share for row in rows)
     assert comparison.cost_at(-0.01) == comparison.evaluation.cost_at(-0.01)
+
+
+def test_joint_information_prefers_what_tells_most_for_its_price():
+    X, y = patients(300)
+    tariff = Tariff.of(COSTS)
+    order = joint_order(X, y, np.arange(4), tariff)
+    assert order[:2] == (0, 1)  # talk is cheap and tells much; blood costs a fifth of a scan
+    cheap = Tariff.of({**COSTS, "talk": 1e6})
+    assert joint_order(X, y, np.arange(4), cheap)[0] == 1
 
 
 def test_unknown_baselines_are_refused(data, planner):

@@ -128,7 +128,7 @@ def test_corrected_regrets_are_what_is_forgone():
 
 def test_doubts(judge):
     _, _, doubt = judge.opinion(37)
-    sharpness, slope, spread, stretch, *shifts = judge.trusts[37]
+    sharpness, slope, spread, stretch, *shifts = judge.trusts[37, ()]
     chances = calibrated(sharpness, judge.models.unseen(37))
     chance = chances.max(axis=1)
     normal = expected_regret(np.log(chance / (1 - chance)), slope, spread)

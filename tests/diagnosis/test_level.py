@@ -41,8 +41,8 @@ def test_between_two_betas_there_is_nothing():
     assert [one.level for one in considered((0.1, 0.2), 0.06, world, between=False)] == [0.1, 0.2]
 
 
-def test_a_standard_error_is_charged():
+def test_half_a_standard_error_is_charged():
     sure, unsure = point(0.1, 10.0, 0.004), FrontierPoint(0.2, 5.0, 0.05, 0.004, 0.004, 0.9, ())
-    assert unsure.guarded_loss == pytest.approx(0.008)
+    assert unsure.guarded_loss == pytest.approx(0.006)
     assert chosen_level([sure, unsure], 0.005) is sure
     assert chosen_level([unsure], 0.005) is None

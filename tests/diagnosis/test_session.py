@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from multiform import DiagnosisPlanner
 from multiform.diagnosis import DiagnosisSession, UnfamiliarValue
-from multiform.diagnosis._models import EvidenceModels
 from tests.diagnosis.worlds import COSTS, gated, patients
 
 NAMES = list(COSTS)
@@ -42,7 +41,11 @@ def test_a_replayed_patient_gets_the_plans_answer_and_bill(which, request):
         while not session.finished:
             following = session.next_evidence
             before = session.spent
-            session.observe(following.name, row[planner.tariff_.position(following.name)])
+            value = row[planner.tariff_.position(following.name)]
+            if np.isnan(value):  # a test without a result was not done
+                session.not_available(following.name)
+                continue
+            session.observe(following.name, value)
             assert session.spent == pytest.approx(before + following.cost)
             if following.cost:
                 order.append(following.name)
@@ -174,27 +177,14 @@ def test_the_reason_and_the_outlook(planner):
     assert "next: talk for 1.00" in str(session)
 
 
-def test_the_loyalty_type_is_asked_of_models_that_are_trained_once(planner, monkeypatch):
-    trained = []
-    train = EvidenceModels._train
-
-    def counted(models, sets, factors, altered):
-        trained.append((tuple(sets), altered))
-        return train(models, sets, factors, altered)
-
-    fresh = copy.deepcopy(planner)
-    monkeypatch.setattr(EvidenceModels, "_train", counted)
-    session = fresh.start().observe("talk", 0.4)
-    first = session.loyalty
-    assert trained == [((0b0001,), True)]
-    assert session.loyalty == first
-    assert fresh.start().observe("talk", 0.4).loyalty == first
-    assert len(trained) == 1  # another patient on the same evidence set needs no other models
-    assert session.observe("blood", 0.2).loyalty == fresh.start().observe("talk", 0.4).observe("blood", 0.2).loyalty
-    assert [sets for sets, altered in trained if altered] == [(0b0001,), (0b0011,)]
-    session.undo()
-    assert session.loyalty == first
-    assert len([sets for sets, altered in trained if altered]) == 2
+def test_a_plan_holds_no_patients_and_answers_off_its_way(planner):
+    models = planner.judge_.models
+    assert not any(hasattr(models, name) for name in ("rows", "target", "fold"))
+    session = copy.deepcopy(planner).start().observe("noise", 0.4)
+    assert 0 < session.chance < 1
+    assert session.loyalty in ("strong", "normal")
+    sizes = [np.size(value) for value in planner.judge_.state()["classifier"].values() if isinstance(value, np.ndarray)]
+    assert max(sizes) < 300  # no array has an entry for each of the 300 patients
 
 
 def test_known_evidence_is_asked_for_first_and_is_free(adaptive):

@@ -1,6 +1,7 @@
 """A fitted plan as plain values, and back."""
 
 import copy
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
-from multiform import DiagnosisPlanner, QMSClassifier
+from multiform import DiagnosisPlanner, QMSClassifier, load
 from tests.diagnosis.worlds import COSTS, gated, patients
 
 DISCOUNTS = {"lab": {"blood": 15.0, "scan": 60.0}}
@@ -43,6 +44,8 @@ PLANNERS = {
 
 
 FIRST = ["judge_", "models", "nominal", 0, 1, 0]  # the separators of the first set
+MASKED = ["judge_", "classifier", "masked"]
+OLD_PLAN = Path(__file__).parents[1] / "files" / "golden" / "0.1.0" / "plan.mfm"
 
 
 def plain(value):
@@ -64,6 +67,12 @@ def plain(value):
 def fitted(request):
     planner, (X, y) = PLANNERS[request.param]
     return planner.fit(X, y), X
+
+
+@pytest.fixture(scope="module")
+def older():
+    """Of a plan of version 0.1.0, which has a model for each set, and the records."""
+    return load(OLD_PLAN)._get_state()
 
 
 @pytest.fixture(scope="module")
@@ -131,30 +140,27 @@ def changed(state, path, value):
         (["plan_", "tests"], lambda old: (*old[:-1], 99), "buys a test that there is not"),
         (["plan_", "held"], lambda old: old[:-1], "parts of several lengths"),
         (["plan_", "held"], lambda old: (*old[:-1], 99), "holds a test that there is not"),
-        (["plan_", "following"], lambda old: ((0, 0), *old[1:]), "goes in circles"),
+        (["plan_", "following"], lambda old: ((0,), *old[1:]), "goes in circles"),
+        (["plan_", "following"], lambda old: ((1, 1), *old[1:]), "a way leads nowhere"),
+        (["plan_", "ways"], lambda old: (((99, -1e6, 0.0),), *old[1:]), "a way leads nowhere"),
+        (["missing_"], "perhaps", "missing_ is unknown"),
         (["tariff_", "prices"], lambda old: old[:-1], "the tariff is wrong"),
         (["tariff_", "known"], 1 << 9, "the tariff knows a test that there is not"),
         (["encoding_", "owner"], lambda old: (*old[:-1], 7), "belongs to a test that there is not"),
         (["encoding_", "center"], lambda old: old[:0], "center of the encoding has the wrong shape"),
         (["encoding_", "scale"], lambda old: -old, "the scaling of the encoding is wrong"),
         (["feature_names_in_"], lambda old: old[::-1].copy(), "are not those of the encoding"),
-        (["judge_", "rows"], lambda old: old[:, 1:].copy(), "rows has the wrong shape"),
-        (["judge_", "rows"], lambda old: old.astype(np.float64), "rows have the wrong type"),
-        (["judge_", "target"], lambda old: old + 1, "target is out of range"),
-        (["judge_", "fold"], lambda old: old - 1, "fold is out of range"),
-        (["judge_", "full"], lambda old: old[1:], "full has the wrong shape"),
         (["judge_", "trusts"], lambda old: old[:, 1:], "trusts has the wrong shape"),
         (["judge_", "sets"], lambda old: [*old[:-1], 1 << 9], "a trusted set has a test that there is not"),
+        (["judge_", "branches"], lambda old: old[1:], "a trust has no branch"),
         (["judge_", "rule"], "mood", "no such stopping rule"),
-        (["judge_", "models", "nominal", 0, 0], 1 << 9, "an evidence set has a test that there is not"),
-        (["judge_", "models", "nominal", 0, 1], [], "an evidence set has no model"),
-        ([*FIRST, "coefficients"], lambda old: old[:, :, 1:].copy(), "separators has the wrong shape"),
-        ([*FIRST, "coefficients"], lambda old: old.astype(np.float64), "separators has the wrong type"),
-        ([*FIRST, "coefficients"], lambda old: old[:2].copy(), "noise has the wrong shape"),
-        ([*FIRST, "columns"], lambda old: old + 1, "the columns of another set"),
-        (["judge_", "models", "held back"], [[15, []]], "an evidence set has no model"),
-        (["judge_", "estimator"], lambda old: old.set_params(n_components=-1), "'n_components' parameter"),
-        (["judge_", "estimator"], lambda old: old.set_params(max_iter="auto"), "is not decided"),
+        ([*MASKED, "components"], lambda old: old[:, :, :, 1:].copy(), "components has the wrong shape"),
+        ([*MASKED, "components"], lambda old: old.astype(np.float64), "member functions have the wrong type"),
+        ([*MASKED, "components"], lambda old: old * np.float32(np.inf), "is not finite, or too large"),
+        ([*MASKED, "energy"], lambda old: -1 - old, "what noise adds"),
+        (["judge_", "classifier", "share"], 2.0, "the mixture of the masked models is wrong"),
+        (["judge_", "classifier", "prior"], lambda old: old + 9, "holds no chances"),
+        (["judge_", "classifier", "altered"], {}, "an altered model is missing"),
         (["traffic_"], lambda old: old[1:], "traffic_ is of another plan"),
         (["certificate_"], {"optimal": True}, "missing 3 required"),
         (["plan_"], None, "must be a mapping"),
@@ -167,8 +173,34 @@ def test_parts_that_do_not_fit_each_other_are_refused(state, path, value, messag
     assert not hasattr(planner, "plan_")
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (["judge_", "rows"], lambda old: old[:, 1:].copy(), "rows has the wrong shape"),
+        (["judge_", "rows"], lambda old: old.astype(np.float64), "rows have the wrong type"),
+        (["judge_", "target"], lambda old: old + 1, "target is out of range"),
+        (["judge_", "fold"], lambda old: old - 1, "fold is out of range"),
+        (["judge_", "full"], lambda old: old[1:], "full has the wrong shape"),
+        (["judge_", "models", "nominal", 0, 0], 1 << 9, "an evidence set has a test that there is not"),
+        (["judge_", "models", "nominal", 0, 1], [], "an evidence set has no model"),
+        ([*FIRST, "coefficients"], lambda old: old[:, :, 1:].copy(), "separators has the wrong shape"),
+        ([*FIRST, "coefficients"], lambda old: old.astype(np.float64), "separators has the wrong type"),
+        ([*FIRST, "coefficients"], lambda old: old[:3].copy(), "noise has the wrong shape"),
+        ([*FIRST, "columns"], lambda old: old + 1, "the columns of another set"),
+        (["judge_", "models", "held back"], [[1, []]], "an evidence set has no model"),
+        (["judge_", "estimator"], lambda old: old.set_params(n_components=-1), "'n_components' parameter"),
+        (["judge_", "estimator"], lambda old: old.set_params(max_iter="auto"), "is not decided"),
+    ],
+)
+def test_parts_of_an_older_plan_that_do_not_fit_are_refused(older, path, value, message):
+    planner = DiagnosisPlanner(COSTS)
+    with pytest.raises((TypeError, ValueError), match=message):
+        planner._set_state(changed(older, path, value))
+    assert not hasattr(planner, "plan_")
+
+
 def test_a_part_of_the_judge_that_is_missing_is_refused(state):
-    for name in state["judge_"]:
+    for name in {*state["judge_"]} - {"classifier"}:  # without which it is read as one of 0.1.0
         judge = {key: value for key, value in state["judge_"].items() if key != name}
         with pytest.raises(ValueError, match=f"judge_ lacks '{name}'"):
             DiagnosisPlanner(COSTS)._set_state({**state, "judge_": judge})

@@ -108,7 +108,7 @@ def test_comments_of_a_cost_file_are_skipped(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"costs": {}}, "must name 1 to 62 tests; got 0"),
+        ({"costs": {}}, "must name 1 to 500 tests; got 0"),
         ({"costs": {"a": -1}}, r"costs\['a'\] .* finite and not negative; got -1"),
         ({"costs": {"a": float("nan")}}, "finite and not negative; got nan"),
         ({"costs": {"a": "dear"}}, "got 'dear'"),

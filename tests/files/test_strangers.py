@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ def contents(tmp_path_factory):
     for name in ("qms", "cv", "loyalty", "triage, pipeline", "patches", "plan", "table"):
         multiform.save(models.model(name), path)
         found[name] = path.read_bytes()
+    found["plan of 0.1.0"] = (Path(__file__).parent / "golden" / "0.1.0" / "plan.mfm").read_bytes()  # has its patients
     return found
 
 
@@ -196,7 +198,7 @@ def jobs(n):
 REFUSED = {
     "many features": ("cv", many_features, "more memory than a file of"),
     "many knots": ("cv", many_knots, "more memory than a file of"),
-    "a fold for every patient": ("plan", a_fold_for_every_patient, "more memory than a file of|has no model"),
+    "a fold for every patient": ("plan of 0.1.0", a_fold_for_every_patient, "more memory than a file of|has no model"),
     "long names of many columns": ("table", long_column_names, "more memory than a file of"),
     "many positions of a patch": ("patches", many_positions, "more memory than a file of"),
     "an array many times": ("cv", one_array_many_times, "more memory than a file of"),

@@ -38,7 +38,7 @@ from multiform.cli._shared import Console, command, missing_words, names, seed_a
     "--policy",
     type=click.Choice(["fixed", "adaptive"]),
     default="fixed",
-    help="One order for all, or a next test that depends on the diagnosis so far.",
+    help="One order for all, or a next test that depends on the results so far.",
 )
 @click.option("--search", type=click.Choice(["auto", "exact", "beam"]), default="auto")
 @click.option(
@@ -49,6 +49,14 @@ from multiform.cli._shared import Console, command, missing_words, names, seed_a
 )
 @click.option("--theta", type=click.FloatRange(0, 1), help="The accuracy to keep; that of full evidence if not given.")
 @click.option("--tolerance", type=click.FloatRange(0, 1), default=0.005, help="The accuracy that may be lost.")
+@click.option("--budget", type=click.FloatRange(min=0), help="The most that a case may cost; loses least within it.")
+@click.option("--target-accuracy", type=click.FloatRange(0, 1), help="The accuracy that the plan is to have.")
+@click.option(
+    "--missing",
+    type=click.Choice(["not_done", "finding"]),
+    default="not_done",
+    help="What an empty cell means: the test was not done, or it was, and that is a finding.",
+)
 @click.option("--time-limit", type=click.FloatRange(min=0), default=60.0, help="Seconds for the exact search.")
 @click.option("--as-classes", is_flag=True, help="The target's values are classes, however many there are.")
 @missing_words
@@ -69,7 +77,8 @@ def plan(
 ) -> None:
     """Plan which tests to buy, in which order, and when to stop, so that the accuracy of full evidence is kept.
 
-    The plan is followed by `multiform diagnose`. `multiform info` says what the file holds of the patients.
+    The plan is followed by `multiform diagnose`. The file holds no rows of the table; `multiform info` says what it
+    holds.
     """
     found = multiform.tables.sources(files, **how)
     check_output(output, (costs_path, *(source.path for source in found)))
@@ -137,7 +146,13 @@ def _plan_figures(planner: Any) -> dict[str, Any]:
         "level": planner.level_,
         "proven_best": planner.certificate_.optimal,
         "frontier": [
-            {"level": point.level, "cost": point.cost, "loss": point.loss, "accuracy": point.accuracy}
+            {
+                "level": point.level,
+                "cost": point.cost,
+                "loss": point.loss,
+                "loss_error": point.loss_error,
+                "accuracy": point.accuracy,
+            }
             for point in planner.frontier_
         ],
     }
@@ -150,8 +165,23 @@ def _shares(planner: Any) -> list[float]:
     while node >= 0:
         came, *stopped = planner.traffic_[node]
         shares.append(sum(stopped) / came if came else 0.0)
-        node = plan.following[node][0]
+        node = plan.main(node)
     return shares
+
+
+def _curve_text(data: dict[str, Any]) -> str:
+    """What other costs would keep, in a few lines: for each tenth of the panel, the most accurate level."""
+    best: dict[int, dict[str, Any]] = {}
+    for point in data["frontier"]:
+        tenth = round(10 * point["cost"] / data["panel_cost"]) if data["panel_cost"] else 0
+        if tenth not in best or point["accuracy"] > best[tenth]["accuracy"]:
+            best[tenth] = point
+    rows = [["for a mean cost of", "of everything", "accuracy", "+-"]]
+    for _, point in sorted(best.items()):
+        share = point["cost"] / data["panel_cost"] if data["panel_cost"] else 0.0
+        told = f"{point['accuracy']:.1%}", f"{100 * point['loss_error']:.1f}"
+        rows.append([f"{point['cost']:.2f}", f"{share:.0%}", *told])
+    return text_table(rows, right=[0, 1, 2, 3])
 
 
 def _plan_text(data: dict[str, Any]) -> str:
@@ -168,5 +198,7 @@ def _plan_text(data: dict[str, Any]) -> str:
         f"accuracy with everything {data['full_accuracy']:.2%}, under the plan {data['plan_accuracy']:.2%}",
     ]
     if data["policy"] == "adaptive":
-        lines.append("the order shown is one branch; the next test depends on the diagnosis so far")
+        lines.append("the order shown is one branch; the next test depends on the results so far")
+    if len(data["frontier"]) > 1:
+        lines += ["", _curve_text(data)]
     return "\n".join(lines)

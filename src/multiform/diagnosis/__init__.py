@@ -2,7 +2,12 @@
 
 from multiform.diagnosis._evaluation import Evaluation, EvaluationRow, nested_evaluation
 from multiform.diagnosis._plan import Acquisitions, FlowStep, Plan, flow_steps
-from multiform.diagnosis._planner import DiagnosisPlanner, ThetaNotReachedWarning
+from multiform.diagnosis._planner import (
+    DiagnosisPlanner,
+    FewPatientsWarning,
+    ThetaNotReachedWarning,
+    WeakEvidenceWarning,
+)
 from multiform.diagnosis._planning import FrontierPoint
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue
 from multiform.diagnosis._search import SearchProof
@@ -15,6 +20,7 @@ __all__ = [
     "DiagnosisSession",
     "Evaluation",
     "EvaluationRow",
+    "FewPatientsWarning",
     "FlowStep",
     "FrontierPoint",
     "NextEvidence",
@@ -25,6 +31,7 @@ __all__ = [
     "Tariff",
     "ThetaNotReachedWarning",
     "UnfamiliarValue",
+    "WeakEvidenceWarning",
     "flow_steps",
     "nested_evaluation",
     "read_costs",

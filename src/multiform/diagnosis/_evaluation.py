@@ -191,8 +191,8 @@ def _one_fold(
     classes, encoding, seen, planning = planner._prepare(X_train, y[train], None if groups is None else groups[train])
     theta, _, level, _, plan, _ = planner._decide(planning)
     tariff = planning.tariff
-    results = read_results(encoding, seen, columns_of(X_test, encoding.names))
-    full_answer, _, _ = planning.judge.of(results)(tariff.everything, np.arange(len(test)))
+    results = read_results(encoding, seen, columns_of(X_test, encoding.names), planner.missing == "finding")
+    full_answer, _, _ = planning.judge.of(results)(tariff.everything, np.arange(len(test)), ())
     outcomes = {"full evidence": (np.full(len(test), tariff.panel_cost), full_answer)}
     fold = {"planning": planning, "encoding": encoding, "level": level, "results": results, "seed": seed}
     fold |= {"X_train": X_train, "X_test": X_test, "allowed_loss": planning.full_accuracy - theta + planner.tolerance}

@@ -28,6 +28,9 @@ regressed on that of r (Poisson's quasi-likelihood, so that the means agree), dr
     regret = r0 (r / r0)^v exp(u_k),    r0 = 0.01.
 
 An unsure answer that no further evidence would change has a small regret, and going on would be money for nothing.
+
+The same tests can tell one kind of patients everything and others nothing. So where a plan branches, trust is learnt of
+the *branch*, from those whose results lie in the ranges on the way to it.
 """
 
 from __future__ import annotations
@@ -43,9 +46,11 @@ from sklearn.base import is_classifier
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.classifier import QMSClassifier
 from multiform.columns import FARTHEST
+from multiform.diagnosis._masked import MaskedClassifier, MaskedModels
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._results import Results
 from multiform.diagnosis._search import Sets, Words, pack
+from multiform.diagnosis._tariff import plain_set, set_of
 from multiform.prediction import probabilities
 from multiform.separators import Scaling, Separators
 from multiform.state import (
@@ -58,6 +63,9 @@ from multiform.state import (
     spend,
 )
 
+Models: TypeAlias = MaskedModels | EvidenceModels  # with the patients
+Way: TypeAlias = tuple[int, float, float]  # a column of the encoded results, and its range: above, and at most
+Branch: TypeAlias = tuple[Way, ...]  # the ranges on the way to a node, all of which hold
 Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
 NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence
@@ -65,9 +73,10 @@ LEAST_DOUBT = 1e-12
 RULES = ("regret", "calibrated", "loyalty")
 TRUSTED_AT_ONCE = 60_000  # patients x sets whose trust is estimated together
 SAME_IN_MODELS = ("rows", "target", "fold", "estimator", "betas", "seed")  # that a model file holds as they are
-SAME_IN_JUDGE = ("rule", "common", "full")
+SAME_IN_JUDGE = ("rule", "common")
 PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
+MOST_KEPT = 600  # sets whose trust is kept
 MOST_DECIDED = 10_000  # components, passes and samples of a batch, in a model file
 LOG_SOFTENING = -0.7, 5.0  # between these stays the log temperature of chances along a plan
 SUREST = 12.0  # the largest log odds
@@ -204,6 +213,14 @@ def fit_trust(scores: Floats, full: Doubles, target: Ints, common: float) -> Dou
     return np.column_stack([sharpness, slope, spread, correction])
 
 
+def within(values: Floats, branch: Branch) -> Bools:
+    """Whose results lie in all ranges; NaN lies in none."""
+    inside = np.ones(len(values), dtype=bool)
+    for column, above, at_most in branch:
+        inside &= (values[:, column] > above) & (values[:, column] <= at_most)
+    return inside
+
+
 def suffices(doubt: Array, level: float) -> Bools:
     """Whether the evidence suffices. Doubts are single precision numbers, so that is what the level is read as."""
     return np.asarray(doubt <= np.float32(level))
@@ -214,30 +231,35 @@ class Judge:
 
     `common` is the log sharpness that all sets are drawn to, `full` the calibrated chances of the training patients
     from all evidence, unseen, shape (n, m); `taught` are the training patients whose labels the trust is learnt from,
-    by default all; `trusts` is what was learnt of the sets that were asked for so far.
+    by default all; `trusts` is what was learnt of the sets and branches that were asked for so far.
+
+    A judge that is kept has no patients (`full` is None), and of a set that nothing was learnt of it takes the trust of
+    the one most like it.
     """
 
     def __init__(
         self,
-        models: EvidenceModels,
+        models: Any,  # `Models`; or what is kept of them, a MaskedClassifier
         rule: str,
         everything: int,
         common: float,
-        full: Doubles,
+        full: Doubles | None,
         taught: Indices | None = None,
-        trusts: dict[int, Doubles] | None = None,
+        trusts: dict[tuple[int, Branch], Doubles] | None = None,
     ) -> None:
         self.models, self.rule, self.everything = models, rule, everything
-        self.common, self.full = common, full
-        self.taught = np.arange(len(full)) if taught is None else taught
+        self.common = common
+        if full is not None:
+            self.full = full
+            self.taught = np.arange(len(full)) if taught is None else taught
         self.trusts = {} if trusts is None else trusts
         self._blind: dict[int, Judge] = {}
         self._log_losses: dict[int, float] = {}
-        # Of each set: what the training patients are answered, how far they doubt it, and what they forgo.
-        self._remembered: dict[int, tuple[Array, Floats, Floats]] = {}
+        # Of each set on a branch: what the training patients are answered, their doubts, and what they forgo.
+        self._remembered: dict[tuple[int, Branch], tuple[Array, Floats, Floats]] = {}
 
     @classmethod
-    def learnt(cls, models: EvidenceModels, rule: str, everything: int, some_sets: Sequence[int]) -> Judge:
+    def learnt(cls, models: Models, rule: str, everything: int, some_sets: Sequence[int]) -> Judge:
         """The common sharpness is that of `some_sets` pooled; then full evidence is calibrated."""
         models.fit([*some_sets, everything])
         pooled = np.concatenate([models.unseen(one) for one in some_sets])[None, ...]
@@ -256,31 +278,47 @@ class Judge:
             self._blind[fold] = Judge(self.models, self.rule, self.everything, self.common, self.full, taught)
         return self._blind[fold]
 
-    def kept(self, sets: Sequence[int]) -> Judge:
-        """A copy that holds what is known of these sets only."""
-        self.learn(sets)
-        models = self.models.kept(sets)
+    def kept(self, sets: Sequence[tuple[int, Branch]]) -> Judge:
+        """A copy that holds what is known of these sets on their branches; no patient, but for other classifiers."""
+        for tests, branch in sets:
+            self.learn([tests], branch)
+        if isinstance(self.models, MaskedModels):
+            n_tests = self.everything.bit_length()
+            # Of the sets without a test that cannot be done, too.
+            fewer = [one & ~(1 << t) for one, branch in sets if not branch for t in range(n_tests) if one >> t & 1]
+            self.learn(fewer[:MOST_KEPT])
+            trusts = {one: self.trusts[one] for one in [*sets, *((one, ()) for one in fewer[:MOST_KEPT])]}
+            answering = self.models.kept(self.rule == "loyalty")
+            return Judge(answering, self.rule, self.everything, self.common, None, trusts=trusts)
+        assert isinstance(self.models, EvidenceModels)
+        every = list(dict.fromkeys(tests for tests, _ in sets))
+        models = self.models.kept(every)
         if self.rule == "loyalty":
-            models.fit(sets, "held back")
+            models.fit(every, "held back")
         trusts = {one: self.trusts[one] for one in sets}
         return Judge(models, self.rule, self.everything, self.common, self.full, trusts=trusts)
 
-    def learn(self, sets: Sequence[int]) -> None:
-        """Train and calibrate the sets that are new."""
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if one not in self.trusts]
+    def learn(self, sets: Sequence[int], branch: Branch = ()) -> None:
+        """Train and calibrate the sets that are new on a branch."""
+        if isinstance(self.models, MaskedClassifier):
+            return
+        new = [one for one in dict.fromkeys(int(s) for s in sets) if (one, branch) not in self.trusts]
         self.models.fit(new)
-        target, full = self.models.target[self.taught], self.full[self.taught]
+        taught = self.taught[within(self.models.values[self.taught], branch)] if branch else self.taught
+        taught = taught if len(taught) else self.taught
+        target, full = self.models.target[taught], self.full[taught]
         at_once = max(1, TRUSTED_AT_ONCE // len(target))
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
-            scores = np.stack([self.models.unseen(one)[self.taught] for one in part])
-            self.trusts.update(zip(part, fit_trust(scores, full, target, self.common), strict=True))
+            scores = np.stack([self.models.unseen(one)[taught] for one in part])
+            keys = [(one, branch) for one in part]
+            self.trusts.update(zip(keys, fit_trust(scores, full, target, self.common), strict=True))
 
-    def opinion(self, tests: int, rows: Floats | None = None) -> Opinion:
+    def opinion(self, tests: int, rows: Floats | None = None, branch: Branch = ()) -> Opinion:
         """Of new patients; or of the training patients, by models that have not seen them."""
-        self.learn([tests])
+        self.learn([tests], branch)
         scores = self.models.unseen(tests) if rows is None else self.models.scores(tests, rows)
-        trust = self.trusts[tests]
+        trust = self.trust(tests, branch)
         # The scores of no evidence are the logarithm of the shares: calibrated as they are.
         chances = calibrated(trust[0] if tests else 1.0, scores)
         if tests == self.everything:
@@ -295,23 +333,33 @@ class Judge:
         # Single precision, as it is remembered: who stops must not depend on who asks.
         return scores.argmax(axis=1).astype(np.int64), chances, doubt.astype(np.float32).astype(np.float64)
 
-    def of(self, results: Results) -> Callable[[int, Array], Opinion]:
+    def trust(self, tests: int, branch: Branch = ()) -> Doubles:
+        """That of the set on the branch, or of the one there that differs by the fewest tests, and has fewest more."""
+        if (tests, branch) in self.trusts:
+            return self.trusts[tests, branch]
+        there = [one for one, at in self.trusts if at == branch]
+        if not there:
+            return self.trust(tests)
+        return self.trusts[min(there, key=lambda one: ((one ^ tests).bit_count(), (one & ~tests).bit_count())), branch]
+
+    def of(self, results: Results) -> Callable[[int, Array, Branch], Opinion]:
         """Opinions of new patients, by their places: each on what can be used of the evidence set."""
 
-        def opinion(tests: int, patients: Array) -> Opinion:
+        def opinion(tests: int, patients: Array, branch: Branch) -> Opinion:
             told = tests & ~results.lost[patients]
             answer, doubt = np.zeros(len(told), dtype=np.int64), np.zeros(len(told))
-            chances = np.zeros((len(told), self.full.shape[1]))
+            chances = np.zeros((len(told), self.models.n_classes))
             for one in np.unique(told):
                 part = told == one
-                answer[part], chances[part], doubt[part] = self.opinion(int(one), results.rows[patients[part]])
+                found = self.opinion(int(one), results.rows[patients[part]], branch)
+                answer[part], chances[part], doubt[part] = found
             return answer, chances, doubt
 
         return opinion
 
-    def unseen(self, tests: int, patients: Array) -> Opinion:
+    def unseen(self, tests: int, patients: Array, branch: Branch = ()) -> Opinion:
         """Of some training patients, by models that have not seen them."""
-        answer, chances, doubt = self.opinion(tests)
+        answer, chances, doubt = self.opinion(tests, branch=branch)
         return answer[patients], chances[patients], doubt[patients]
 
     def log_loss(self, tests: int) -> float:
@@ -327,34 +375,50 @@ class Judge:
         """The answers to the training patients."""
         return self._told([tests])[0][0]
 
-    def regrets(self, sets: Sets) -> Floats:
+    def regrets(self, sets: Sets, branch: Branch = ()) -> Floats:
         """What the training patients are expected to forgo by stopping on each set, whatever the rule: (n_sets, n)."""
-        return np.stack(self._told(sets.tolist())[2])
+        return np.stack(self._told(sets.tolist(), branch)[2])
 
-    def stopped(self, level: float, sets: Sets) -> Words:
+    def stopped(self, level: float, sets: Sets, branch: Branch = ()) -> Words:
         """Who of the training patients stops on each set, packed: shape (n_sets, n_words)."""
-        return pack(suffices(np.stack(self._told(sets.tolist())[1]), level))
+        return pack(suffices(np.stack(self._told(sets.tolist(), branch)[1]), level))
 
-    def _told(self, sets: list[int]) -> list[tuple[Array, ...]]:
+    def _told(self, sets: list[int], branch: Branch = ()) -> list[tuple[Array, ...]]:
         """Answers, doubts and regrets of the training patients on each set; what is new is learnt all together."""
-        new = [one for one in dict.fromkeys(sets) if one not in self._remembered]
+        new = [one for one in dict.fromkeys(sets) if (one, branch) not in self._remembered]
         if new:
-            self.learn(new)
+            self.learn(new, branch)
             if self.rule == "loyalty":
                 self.models.fit([one for one in new if one != self.everything], "held back")
         for one in new:
-            answer, chances, doubt = self.opinion(one)
-            forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one], chances)
-            self._remembered[one] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
-        return list(zip(*(self._remembered[one] for one in sets), strict=True))
+            answer, chances, doubt = self.opinion(one, branch=branch)
+            forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one, branch], chances)
+            self._remembered[one, branch] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
+        return list(zip(*(self._remembered[one, branch] for one in sets), strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is only remembered, and with no keys but words, which is all that skops can hold."""
+        kept = {name: value for name, value in vars(self).items() if name not in ("trusts", "_blind", "_remembered")}
+        return {"plain": kept, "keys": list(self.trusts), "trusts": list(self.trusts.values())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state["plain"])
+        keys = [(tests, tuple(tuple(way) for way in branch)) for tests, branch in state["keys"]]
+        self.trusts = dict(zip(keys, state["trusts"], strict=True))
+        self._blind, self._remembered = {}, {}
 
     # -------------------------------------------------------------------------------------------- model files
 
     def state(self) -> dict[str, Any]:
-        """As plain values, with what the models were learnt from: a plan that was read can leave its own way, too."""
+        """As plain values; with classifiers of others, what they were learnt from, so that a plan can leave its way."""
+        trusted = {"rule": self.rule, "common": self.common, "sets": [plain_set(tests) for tests, _ in self.trusts]}
+        trusted["branches"] = [[list(way) for way in branch] for _, branch in self.trusts]
+        trusted["trusts"] = np.stack(list(self.trusts.values()))
+        if isinstance(self.models, MaskedClassifier):
+            return {**trusted, "classifier": self.models.state()}
+        assert isinstance(self.models, EvidenceModels)
         plain = {name: getattr(self.models, name) for name in SAME_IN_MODELS}
-        plain |= {name: getattr(self, name) for name in SAME_IN_JUDGE}
-        plain |= {"sets": list(self.trusts), "trusts": np.stack(list(self.trusts.values()))}
+        plain |= {**trusted, "full": self.full}
         plain["models"] = {"nominal": [], "held back": []}
         for kind, found in plain["models"].items():
             for tests, made in self.models.fitted[kind].items():
@@ -365,54 +429,76 @@ class Judge:
     def from_state(
         cls, state: dict[str, Any], m: int, everything: int, column_owner: Array, n_jobs: int | None
     ) -> Judge:
-        """The inverse of `state`, checked: the records, and the models of every evidence set."""
-        require_names(state, "judge_", [*SAME_IN_MODELS, *SAME_IN_JUDGE, "sets", "trusts", "models"])
-        rows = require_array(state["rows"], (None, len(column_owner)), "f", "rows")
-        n, how = len(rows), state["estimator"]
-        require(n > 0 and rows.dtype == np.float32 and rows.flags.c_contiguous, "rows have the wrong type")
-        require((np.abs(rows) <= FARTHEST).all(), "rows are not finite, or too far off")
-        for name, most in (("target", m), ("fold", n)):
-            whole = require_array(state[name], (n,), "i", name)
-            require(whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
-        require(state["target"].dtype == np.int32, "target has the wrong type")
-        require_numbers([state["common"], *state["betas"]], "a figure of the evidence models")
-        require(abs(state["common"]) <= MOST_SHARPNESS, "the common sharpness is out of range")
-        require(all(0 < beta < 1 for beta in state["betas"]), "a beta of the evidence models is out of range")
-        require_whole(state["seed"], 0, "the seed of the evidence models")
-        n_folds = int(state["fold"].max()) + 1
-        spend(4 * n_folds * n, "the folds of the patients")
-        if type(how) is QMSClassifier:
-            how._validate_params()
-            settings = (how.n_components, how.max_iter, how.batch_size)
-            decided = all(isinstance(value, int) and value <= MOST_DECIDED for value in settings)
-            require(decided, "a parameter of the evidence models is not decided")
-            spend(4 * n_folds * m * int(how.n_components) * (len(column_owner) + 1), "the evidence models")
+        """The inverse of `state`, checked."""
+        if "classifier" in state:
+            require_names(state, "judge_", [*SAME_IN_JUDGE, "sets", "branches", "trusts", "classifier"])
+            models: Any = MaskedClassifier.from_state(state["classifier"], m, everything.bit_length(), column_owner)
+            full = None
+            altered = state["rule"] != "loyalty" or "held back" in models.altered
+            require(altered, "an altered model is missing")
         else:
-            require(is_classifier(how), "the evidence models are no classifiers")
-        about = rows, state["target"], state["fold"], column_owner, m
-        models = EvidenceModels(*about, how, tuple(state["betas"]), state["seed"], n_jobs)
-        scaling = Scaling.identity(len(column_owner))
-        for kind, per_set in (("nominal", 1), ("held back", len(models.betas) * m)):
-            for tests, made in require_names(state["models"], "models", ["nominal", "held back"])[kind]:
-                require(type(tests) is int and 0 < tests <= everything, "an evidence set has a test that there is not")
-                require(len(made) == per_set, "an evidence set has no model")
-                spend(8 * len(column_owner), "the evidence sets")
-                models.fitted[kind][tests] = [_model(one, models, tests, scaling) for one in made]
-        require(models.fitted["held back"].keys() <= models.fitted["nominal"].keys(), "a nominal model is missing")
-        full = require_array(state["full"], (n, m), "f", "full")
-        require(((full >= 0) & (full <= 1)).all(), "full does not hold chances")
+            require_names(
+                state, "judge_", [*SAME_IN_MODELS, *SAME_IN_JUDGE, "full", "sets", "trusts", "models"], ["branches"]
+            )
+            models = _evidence_models(state, m, everything, column_owner, n_jobs)
+            full = require_array(state["full"], (len(models.rows), m), "f", "full")
+            require(((full >= 0) & (full <= 1)).all(), "full does not hold chances")
+            modelled = {*models.fitted["nominal"], 0}
+            require(modelled >= {*state["sets"], everything}, "a trusted set has no model")
+            if state["rule"] == "loyalty":
+                require(models.fitted["held back"].keys() | {0, everything} >= modelled, "an altered model is missing")
+        require(state["rule"] in RULES, "there is no such stopping rule")
+        require(state["rule"] != "loyalty" or len(models.betas) > 0, "there are no betas")
+        require_numbers([state["common"]], "the common sharpness")
+        require(abs(state["common"]) <= MOST_SHARPNESS, "the common sharpness is out of range")
         trusts = require_array(state["trusts"], (len(state["sets"]), 4 + m), "f", "trusts")
         require((trusts[:, 0] > 0).all() and (np.abs(trusts) <= MOST_TEMPERATURE).all(), "a trust is out of range")
-        whole = all(type(tests) is int and 0 <= tests <= everything for tests in state["sets"])
-        require(whole, "a trusted set has a test that there is not")
-        modelled = {*models.fitted["nominal"], 0}
-        require(modelled >= {*state["sets"], everything}, "a trusted set has no model")
-        require(state["rule"] in RULES, "there is no such stopping rule")
-        if state["rule"] == "loyalty":
-            require(models.fitted["held back"].keys() | {0, everything} >= modelled, "an altered model is missing")
-            require(len(models.betas) > 0, "there are no betas")
-        trusted = dict(zip(state["sets"], trusts, strict=True))
+        sets = [set_of(tests) for tests in state["sets"]]
+        whole = all(type(tests) is int and 0 <= tests <= everything for tests in sets)
+        require(whole and len(trusts) > 0, "a trusted set has a test that there is not")
+        branches = [tuple(tuple(way) for way in branch) for branch in state.get("branches", [()] * len(trusts))]
+        require(len(branches) == len(trusts), "a trust has no branch")
+        trusted = dict(zip(zip(sets, branches, strict=True), trusts, strict=True))
+        require(any(not branch for branch in branches), "nothing is known but of branches")
         return cls(models, state["rule"], everything, state["common"], full, trusts=trusted)
+
+
+def _evidence_models(
+    state: dict[str, Any], m: int, everything: int, column_owner: Array, n_jobs: int | None
+) -> EvidenceModels:
+    """The records, and the models of every evidence set."""
+    rows = require_array(state["rows"], (None, len(column_owner)), "f", "rows")
+    n, how = len(rows), state["estimator"]
+    require(n > 0 and rows.dtype == np.float32 and rows.flags.c_contiguous, "rows have the wrong type")
+    require((np.abs(rows) <= FARTHEST).all(), "rows are not finite, or too far off")
+    for name, most in (("target", m), ("fold", n)):
+        whole = require_array(state[name], (n,), "i", name)
+        require(whole.min() >= 0 and whole.max() < most, f"{name} is out of range")
+    require(state["target"].dtype == np.int32, "target has the wrong type")
+    require_numbers(state["betas"], "a figure of the evidence models")
+    require(all(0 < beta < 1 for beta in state["betas"]), "a beta of the evidence models is out of range")
+    require_whole(state["seed"], 0, "the seed of the evidence models")
+    n_folds = int(state["fold"].max()) + 1
+    spend(4 * n_folds * n, "the folds of the patients")
+    if type(how) is QMSClassifier:
+        how._validate_params()
+        settings = (how.n_components, how.max_iter, how.batch_size)
+        decided = all(isinstance(value, int) and value <= MOST_DECIDED for value in settings)
+        require(decided, "a parameter of the evidence models is not decided")
+        spend(4 * n_folds * m * int(how.n_components) * (len(column_owner) + 1), "the evidence models")
+    else:
+        require(is_classifier(how), "the evidence models are no classifiers")
+    about = rows, state["target"], state["fold"], column_owner, m
+    models = EvidenceModels(*about, how, tuple(state["betas"]), state["seed"], n_jobs)
+    scaling = Scaling.identity(len(column_owner))
+    for kind, per_set in (("nominal", 1), ("held back", len(models.betas) * m)):
+        for tests, made in require_names(state["models"], "models", ["nominal", "held back"])[kind]:
+            require(type(tests) is int and 0 < tests <= everything, "an evidence set has a test that there is not")
+            require(len(made) == per_set, "an evidence set has no model")
+            spend(8 * len(column_owner), "the evidence sets")
+            models.fitted[kind][tests] = [_model(one, models, tests, scaling) for one in made]
+    require(models.fitted["held back"].keys() <= models.fitted["nominal"].keys(), "a nominal model is missing")
+    return models
 
 
 def _model(state: Any, models: EvidenceModels, tests: int, scaling: Scaling) -> Any:

@@ -1,11 +1,12 @@
-"""A classifier on every evidence set, each cross-fitted, many in one batch.
+"""A classifier on every evidence set, each cross-fitted: for classifiers of others, and for plans of version 0.1.0.
 
 For an evidence set S the classifier is the average of the models of the folds: the score of class k is the mean of
 ``-log f_k`` over them. A training patient is judged by the one fold model that has not seen it; nothing is refitted, so
 what is estimated on these *unseen scores* is about the very models that will answer.
 
-All sets x folds are members of one batch with a feature mask each. For the paper's stopping rule every set also has
-altered models (section 3.1): class i's part of the loss weighted by beta, started from the nominal one.
+Where a file of 0.1.0 has quadratic classifiers, all sets x folds are members of one batch with a feature mask each. For
+the paper's stopping rule every set also has altered models (section 3.1): class i's part of the loss weighted by beta,
+started from the nominal one.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -24,7 +24,7 @@ from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.classifier import QMSClassifier
 from multiform.engines import evaluate
 from multiform.loyalty import Alterations, answers_of, loyalty_levels
-from multiform.prediction import fit_temperature, log_scores
+from multiform.prediction import log_scores
 from multiform.runtime import jobs_for
 from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver
@@ -32,8 +32,6 @@ from multiform.training import Member, Trainer
 
 MOST_SAMPLE_WEIGHTS = 20_000_000  # numbers that the sample weights of one batch may hold
 ALTERED_SET_PASSES = 0.5  # of an altered model, as a share of the nominal's: it starts from the nominal
-LEAST_UPDATES = 80  # of a model
-NOISE_LADDER = (0.1, 0.3, 1.0, 2.0, 3.0)
 SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
 
 
@@ -72,6 +70,11 @@ class EvidenceModels:
         return list(self.fitted["nominal"])
 
     @property
+    def values(self) -> Floats:
+        """The encoded results."""
+        return self.rows
+
+    @property
     def masks(self) -> Floats:
         """The patients that each fold's model learns from: shape (n_folds, n)."""
         return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
@@ -86,7 +89,7 @@ class EvidenceModels:
 
     def columns(self, tests: int) -> Ints:
         """The columns of an evidence set."""
-        return np.flatnonzero(np.int64(tests) >> self.column_owner & 1).astype(np.int32)
+        return np.flatnonzero([tests >> t & 1 for t in self.column_owner.tolist()]).astype(np.int32)
 
     def empty(self, estimator: Any) -> EvidenceModels:
         """The same patients, no model yet."""
@@ -100,29 +103,6 @@ class EvidenceModels:
         for kind in ("nominal", "held back"):
             copy.fitted[kind] = {one: models for one, models in self.fitted[kind].items() if one in sets}
         return copy
-
-    def with_best_noise(self, sets: Sequence[int], everything: int) -> tuple[EvidenceModels, float]:
-        """The noise level of the least log loss on unseen patients, each set at its own best temperature.
-
-        And how far that flatters the accuracy on all evidence: by how much it is above that of patients who are
-        answered at the level that is best for the other folds.
-        """
-        patients = np.arange(len(self.target))
-
-        def log_losses(models: EvidenceModels) -> Doubles:
-            models.fit(sets)
-            total = np.zeros(len(patients))
-            for one in sets:
-                scores = models.unseen(one)
-                total -= log_softmax(scores / fit_temperature(scores, self.target), axis=1)[patients, self.target]
-            return total
-
-        tried = [self.empty(clone(self.estimator).set_params(noise=noise)) for noise in NOISE_LADDER]
-        losses = np.stack([log_losses(models) for models in tried])
-        right = np.stack([models.unseen(everything).argmax(axis=1) == self.target for models in tried])
-        best = int(losses.mean(axis=1).argmin())
-        best_of_others = (losses @ self.masks.T).argmin(axis=0)
-        return tried[best], float(right[best].mean() - right[best_of_others[self.fold], patients].mean())
 
     # ------------------------------------------------------------------------------------------------ fitting
 
@@ -239,24 +219,3 @@ class EvidenceModels:
             columns, classes = self.columns(tests), np.arange(self.n_classes)
             scores = np.stack([answers_of(one, asked[:, columns], classes)[1] for one in model], axis=1)
         return np.asarray(scores[np.arange(len(asked)), self.fold] if rows is None else scores.mean(axis=1))
-
-
-def evidence_estimator(estimator: Any, n: int) -> Any:
-    """What answers on an evidence set of n patients: any classifier, or QMS with every parameter decided."""
-    qms = type(estimator) is QMSClassifier
-    if estimator is not None and not qms:
-        return estimator
-    batch_size = 64 if n < 2_000 else 128
-    n_passes = max(5, -(-LEAST_UPDATES // max(1, -(-n // batch_size))))
-    decided: dict[str, Any] = {"n_components": 4 if n < 1_000 else 8, "max_iter": n_passes, "batch_size": batch_size}
-    if not qms:
-        return QMSClassifier(**decided, alpha=0.5, noise=1.0, learning_rate=0.25)
-    decided |= {name: int(getattr(estimator, name)) for name in decided if getattr(estimator, name) != "auto"}
-    noise = 1.0 if chooses_noise(estimator) else float(estimator.noise)
-    decided |= {name: float(getattr(estimator, name)) for name in ("alpha", "learning_rate")} | {"noise": noise}
-    return QMSClassifier(**decided, device=estimator.device)
-
-
-def chooses_noise(estimator: Any) -> bool:
-    """Whether the noise level is for the planner to choose."""
-    return estimator is None or (type(estimator) is QMSClassifier and isinstance(estimator.noise, str))

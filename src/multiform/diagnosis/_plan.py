@@ -1,7 +1,11 @@
 """A plan: which test next, after what was seen so far; what becomes of patients who follow it; and how it is told.
 
-A plan is a tree of nodes. A node buys one test; whoever does not stop on the evidence so far goes on to the node that
-belongs to the diagnosis as it now stands. In a fixed order all diagnoses go on to the same node.
+A plan is a tree of nodes. A node buys one test; whoever does not stop on the evidence so far goes on by the first of
+the node's *ways* whose range holds the result, or by the last way, which is open to all. In a fixed order there is no
+other way. (In adaptive plans of version 0.1.0 the diagnosis as it stands says which way.)
+
+A test that was not done is not in the evidence set, and not on the bill; who has no result to choose a way by takes the
+last one.
 """
 
 from __future__ import annotations
@@ -14,13 +18,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multiform._typing import Array, Doubles
-from multiform.diagnosis._judge import Opinion, suffices
+from multiform._typing import Array, Doubles, Floats
+from multiform.columns import FARTHEST, Encoding
+from multiform.diagnosis._judge import Branch, Opinion, Way, suffices
 from multiform.diagnosis._tariff import Tariff
-from multiform.state import require
+from multiform.state import require, require_numbers
 
 if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
+
+
+EXACTLY = 1e-9  # a bill of exactly the budget is within it
+
+
+def other_side(way: Way) -> Way:
+    """The range of all others, of one that is open at an end."""
+    column, above, at_most = way
+    return (column, at_most, FARTHEST) if above <= -FARTHEST else (column, -FARTHEST, above)
 
 
 @dataclass(frozen=True)
@@ -34,31 +48,48 @@ class Plan:
     held : tuple of int
         The evidence set before each node's test.
     following : tuple of tuple of int
-        The node after each node, for each diagnosis; -1 where no test is left.
+        The node after each node by each of its ways, and at last for all others; -1 where no test is left.
+    ways : tuple of tuple of (column, above, at most), or None
+        The ranges of encoded results that lead each way. None in adaptive plans of version 0.1.0, where `following` has
+        an entry for each diagnosis.
     """
 
     tests: tuple[int, ...]
     held: tuple[int, ...]
     following: tuple[tuple[int, ...], ...]
+    ways: tuple[tuple[Way, ...], ...] | None = None
 
     @classmethod
-    def of_order(cls, order: tuple[int, ...], known: int, n_classes: int) -> Plan:
+    def of_order(cls, order: tuple[int, ...], known: int) -> Plan:
         """One order for everybody."""
         held = accumulate((1 << t for t in order[:-1]), or_, initial=known)
-        following = [*range(1, len(order)), -1]
-        return cls(order, tuple(held)[: len(order)], tuple((k,) * n_classes for k in following[: len(order)]))
+        following = [*range(1, len(order)), -1][: len(order)]
+        return cls(order, tuple(held)[: len(order)], tuple((k,) for k in following), ((),) * len(order))
 
-    def checked(self, n_classes: int, tariff: Tariff) -> Plan:
+    def checked(self, n_classes: int, tariff: Tariff, column_owner: Array) -> Plan:
         """Nodes lead to later nodes only, each with one test more, so that a walk ends soon."""
-        require(len(self.tests) == len(self.held) == len(self.following), "the plan has parts of several lengths")
+        lengths = {len(self.tests), len(self.held), len(self.following)} | (
+            {len(self.ways)} if self.ways is not None else set()
+        )
+        require(len(lengths) == 1, "the plan has parts of several lengths")
         whole = all(type(held) is int and 0 <= held <= tariff.everything for held in self.held)
         require(whole and all(type(test) is int for test in self.tests), "the plan holds a test that there is not")
         for node, (test, held, after) in enumerate(zip(self.tests, self.held, self.following, strict=True)):
-            require(0 <= test < len(tariff) and len(after) == n_classes, "the plan buys a test that there is not")
+            require(0 <= test < len(tariff), "the plan buys a test that there is not")
             require(not held >> test & 1, "the plan buys a test that it has")
+            require(len(after) == (n_classes if self.ways is None else len(self.ways[node]) + 1), "a way leads nowhere")
             inside = all(type(one) is int and (one == -1 or node < one < len(self)) for one in after)
             require(inside, "the plan goes in circles")
             require(all(one == -1 or self.held[one] == held | 1 << test for one in after), "the plan forgets a test")
+            for way in () if self.ways is None else self.ways[node]:
+                require(
+                    len(way) == 3 and type(way[0]) is int and 0 <= way[0] < len(column_owner), "a way has no column"
+                )
+                require(
+                    (held | 1 << test) >> int(column_owner[way[0]]) & 1, "a way asks for a result that is not there"
+                )
+                require_numbers(way[1:], "a range of the plan")
+                require(way[1] <= -FARTHEST or way[2] >= FARTHEST, "a range of the plan is open at no end")
         return self
 
     def __len__(self) -> int:
@@ -66,23 +97,78 @@ class Plan:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the next test never depends on the diagnosis."""
+        """Whether the next test never depends on what was found."""
         return all(len(set(one)) == 1 for one in self.following)
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The tests along the first branch: the order itself when it is fixed."""
+        """The tests along the last ways, which are open to all (of 0.1.0, with the first diagnosis)."""
         order, node = [], 0 if self.tests else -1
         while node >= 0:
             order.append(self.tests[node])
-            node = self.following[node][0]
+            node = self.main(node)
         return tuple(order)
 
+    def main(self, node: int) -> int:
+        """The node after this one by the way that is open to all."""
+        return self.following[node][0 if self.ways is None else -1]
+
+    def after(self, node: int, answer: Array, values: Floats) -> Array:
+        """The node to which patients go on from this one: their diagnoses so far, and encoded results, NaN for none."""
+        if self.ways is None:
+            return np.array(self.following[node])[answer]
+        found = np.full(len(answer), self.following[node][-1])
+        for (column, above, at_most), following in reversed(
+            list(zip(self.ways[node], self.following[node], strict=False))
+        ):
+            found[(values[:, column] > above) & (values[:, column] <= at_most)] = following
+        return found
+
+    def within(self, budget: float, tariff: Tariff) -> Plan:
+        """The same plan for those who may pay no more: a test that is too dear for what is left is gone past."""
+        nodes: list[tuple[int, int, tuple[int, ...], tuple[Way, ...]]] = []
+
+        def copied(node: int, held: int, paid: float) -> int:
+            while node >= 0 and paid + tariff.price(self.tests[node], held) > budget + EXACTLY:
+                node = self.main(node)
+            while node >= 0 and tariff.required[self.tests[node]] & ~held:
+                node = self.main(node)
+            if node < 0:
+                return -1
+            t, place = self.tests[node], len(nodes)
+            nodes.append((t, held, (-1,), ()))
+            paid, after = paid + tariff.price(t, held), held | 1 << t
+            ways = () if self.ways is None else self.ways[node]
+            following = [copied(one, after, paid) for one in self.following[node]]
+            nodes[place] = (t, held, tuple(following), ways)
+            return place
+
+        if not len(self) or copied(0, self.held[0], 0.0) < 0:
+            return Plan((), (), (), ())
+        return Plan(*zip(*nodes, strict=True))
+
     @property
-    def sets(self) -> list[int]:
-        """All evidence sets on which somebody may stop."""
-        after = (held | 1 << t for held, t in zip(self.held, self.tests, strict=True))
-        return list(dict.fromkeys([*self.held, *after]))
+    def branches(self) -> list[Branch]:
+        """Of each node, the ranges on the way to it."""
+        branches: list[Branch] = [()] * len(self)
+        for node, following in enumerate(self.following):
+            passed = branches[node]
+            for way, after in zip(
+                (*(self.ways or {node: ()})[node], None), following if self.ways else (), strict=False
+            ):
+                if after >= 0:
+                    branches[after] = passed if way is None else (*passed, way)
+                if way is not None:
+                    passed = (*passed, other_side(way))
+        return branches
+
+    @property
+    def sets(self) -> list[tuple[int, Branch]]:
+        """All evidence sets on which somebody may stop, with the branches."""
+        after = [held | 1 << t for held, t in zip(self.held, self.tests, strict=True)]
+        return list(
+            dict.fromkeys([(held, ()) for held in self.held[:1]] + list(zip(after, self.branches, strict=True)))
+        )
 
     @property
     def paths(self) -> list[tuple[int, ...]]:
@@ -98,43 +184,74 @@ class Plan:
         return [tariff.price(t, held) for t, held in zip(self.tests, self.held, strict=True)]
 
     def paid_before(self, tariff: Tariff) -> list[float]:
-        """What everybody who comes to a node has paid by then."""
+        """What everybody who comes to a node has paid by then, all tests being done."""
         prices = self.prices(tariff)
         return [float(sum(prices[k] for k in path[:-1])) for path in self.paths[: len(self)]]
 
-    def bills(self, tariff: Tariff) -> Doubles:
-        """What those who stop after each node, and at last those who need no test, have paid for each test.
 
-        The shape is (n_nodes + 1, n_tests), with NaN for a test that was not bought.
-        """
-        prices, bills = self.prices(tariff), np.full((len(self) + 1, len(tariff)), np.nan)
-        for node, path in enumerate(self.paths):
-            for bought in path:
-                bills[node, self.tests[bought]] = prices[bought]
-        return bills
+@dataclass(frozen=True)
+class Followed:
+    """What became of patients who followed a plan.
+
+    Attributes
+    ----------
+    node : array, shape (n,)
+        The last node that each one came to, -1 for those who need no test.
+    prices : array, shape (n, n_tests)
+        What was paid for each test, NaN where it was not bought.
+    answer, chances : arrays, shapes (n,) and (n, m)
+        Where they stopped.
+    """
+
+    node: Array
+    prices: Doubles
+    answer: Array
+    chances: Doubles
+
+    @property
+    def cost(self) -> Doubles:
+        """The bill of each patient."""
+        return np.asarray(np.nansum(self.prices, axis=1))
 
 
 def follow(
-    plan: Plan, tariff: Tariff, opinion: Callable[[int, Any], Opinion], level: float, patients: Array
-) -> tuple[Array, Doubles, Array, Doubles]:
-    """Send patients (by their places) along the plan; `opinion(set, patients)` is what is thought of some of them.
+    plan: Plan,
+    tariff: Tariff,
+    opinion: Callable[[int, Any, Branch], Opinion],
+    level: float,
+    values: Floats,
+    undone: Array | None = None,
+    patients: Array | None = None,
+) -> Followed:
+    """Send patients along the plan; `opinion(set, patients, branch)` is what is thought of some of them, by
+    their places.
 
-    Returns the last node that each one came to (-1 for those who need no test), the bill, and answer and chances there.
+    `values` are the encoded results of all, NaN for none, and `undone` the set of tests that were not done of each one:
+    these are not bought. With `patients` only those, by their places, are followed.
     """
-    answer, chances, doubt = (part.copy() for part in opinion(tariff.known, patients))
-    node_of = np.full(len(patients), -1)
+    patients = np.arange(len(values)) if patients is None else patients
+    barred = None if undone is None else [tariff.barred(int(one)) for one in undone[patients]]
+    answer, chances, doubt = (part.copy() for part in opinion(tariff.known, patients, ()))
+    node_of, branches = np.full(len(patients), -1), plan.branches
+    prices = np.full((len(patients), len(tariff)), np.nan)
     waiting = [(0, np.flatnonzero(~suffices(doubt, level)))] if len(plan) else []
     while waiting:
         node, going = waiting.pop()
         if not len(going):
             continue
-        held = plan.held[node] | 1 << plan.tests[node]
-        answer[going], chances[going], doubt = opinion(held, patients[going])
+        t, held = plan.tests[node], plan.held[node]
+        if barred is None:
+            prices[going, t] = tariff.price(t, held)
+        else:
+            prices[going, t] = [
+                np.nan if barred[one] >> t & 1 else tariff.price(t, held & ~barred[one]) for one in going.tolist()
+            ]
+        answer[going], chances[going], doubt = opinion(held | 1 << t, patients[going], branches[node])
         node_of[going] = node
         going = going[~suffices(doubt, level)]
-        after = np.array(plan.following[node])[answer[going]]
+        after = plan.after(node, answer[going], values[patients[going]])
         waiting += [(k, going[after == k]) for k in sorted({*plan.following[node]} - {-1})]
-    return node_of, np.nansum(plan.bills(tariff), axis=1)[node_of], answer, chances
+    return Followed(node_of, prices, answer, chances)
 
 
 @dataclass(frozen=True)
@@ -225,6 +342,8 @@ class FlowStep:
         Share of the training patients who come here.
     stopped : tuple of float
         Shares of the training patients who stop here, by diagnosis.
+    condition : str
+        The result with which one comes here, in words; empty where it makes no difference.
     """
 
     node: int
@@ -234,6 +353,7 @@ class FlowStep:
     price: float
     came: float
     stopped: tuple[float, ...]
+    condition: str = ""
 
 
 def flow_steps(
@@ -248,23 +368,46 @@ def flow_steps(
     names = [str(one) for one in planner.classes_]
     steps: list[FlowStep] = []
 
-    def visit(node: int, parent: int, diagnoses: tuple[str, ...]) -> None:
+    def visit(node: int, parent: int, diagnoses: tuple[str, ...], condition: str = "") -> None:
         came, *stopped = planner.traffic_[node]
         if came <= least_share:
             return
         t = plan.tests[node]
         if not (held | barred) >> t & 1:
             price = tariff.price(t, plan.held[node] & ~barred | held)
-            steps.append(FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped)))
+            steps.append(FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped), condition))
             parent = node
         following = plan.following[node]
-        for after in dict.fromkeys(following):
+        if plan.ways is None:
+            for after in dict.fromkeys(following):
+                if after >= 0:
+                    visit(after, parent, tuple(name for name, k in zip(names, following, strict=True) if k == after))
+            return
+        told = [way_text(planner.encoding_, way) for way in plan.ways[node]] + ["otherwise" if plan.ways[node] else ""]
+        for after, condition in zip(following, told, strict=True):
             if after >= 0:
-                visit(after, parent, tuple(name for name, k in zip(names, following, strict=True) if k == after))
+                visit(after, parent, tuple(names), condition)
 
     if len(plan):
         visit(start, -1, tuple(names))
     return steps
+
+
+def column_names(encoding: Encoding) -> list[str]:
+    """What each encoded column says."""
+    return [name for code in encoding.codes for name in code.feature_names()]
+
+
+def way_text(encoding: Encoding, way: Way) -> str:
+    """A way in words: the range of a result, or the value that it is or is not."""
+    column, above, at_most = way
+    name = column_names(encoding)[column]
+    if name not in encoding.names:
+        return name if at_most >= FARTHEST else f"not {name}"
+    low, high = (f"{encoding.center[column] + encoding.scale[column] * bound:.4g}" for bound in (above, at_most))
+    if above <= -FARTHEST:
+        return f"{name} is at most {high}"
+    return f"{name} is above {low}" if at_most >= FARTHEST else f"{name} is above {low} and at most {high}"
 
 
 def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
@@ -274,11 +417,13 @@ def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
     depth: dict[int, int] = {-1: 0}
     lines = [f"{'buy':<28} {'price':>9} {'come here':>10}  stop here, as"]
     for step in steps:
-        parted = len(step.diagnoses) < len(names)
+        parted = len(step.diagnoses) < len(names) or step.condition != ""
         depth[step.node] = depth[step.parent] + parted
         indent = "  " * depth[step.parent]
         if parted:
-            lines.append(f"{indent}if {' or '.join(step.diagnoses)} so far:")
+            so_far = f"if {' or '.join(step.diagnoses)} so far"
+            by_result = step.condition if step.condition == "otherwise" else f"if {step.condition}"
+            lines.append(f"{indent}{by_result if step.condition else so_far}:")
             indent += "  "
         stops = ", ".join(f"{name} {share:.0%}" for name, share in zip(names, step.stopped, strict=True) if share > 0)
         lines.append(f"{indent + step.test:<28} {step.price:>9.2f} {step.came:>10.0%}  {stops or '-'}")

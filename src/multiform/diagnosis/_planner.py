@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -15,17 +16,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from multiform import progress
-from multiform._typing import Array, Doubles
-from multiform.columns import Encoding, Number, Seen, columns_of
+from multiform._typing import Array, Bools, Doubles, Indices
+from multiform.classifier import QMSClassifier
+from multiform.columns import Encoding, Number, Seen, columns_of, typed
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
-from multiform.diagnosis._models import EvidenceModels, chooses_noise, evidence_estimator
-from multiform.diagnosis._plan import Acquisitions, Plan, flow_text, follow
-from multiform.diagnosis._planning import FrontierPoint, Planning
+from multiform.diagnosis._masked import MaskedModels
+from multiform.diagnosis._models import EvidenceModels
+from multiform.diagnosis._plan import Acquisitions, Followed, Plan, column_names, flow_text, follow
+from multiform.diagnosis._planning import FREE_UP_TO, FrontierPoint, Planning
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
-from multiform.diagnosis._tariff import Tariff, tariff_and_features
+from multiform.diagnosis._tariff import Tariff, plain_set, set_of, tariff_and_features
 from multiform.folds import drawn_folds, group_codes, warn_of_copies
 from multiform.state import (
     all_or_nothing,
@@ -41,8 +44,10 @@ from multiform.state import (
 MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into the search
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
+TOO_FEW_PATIENTS, TOO_FEW_OF_A_CLASS = 50, 5  # below, a warning
+MANY_PATIENTS, DRAWN_AGAIN = 1_000, 1  # below so many, and with few tests, folds are drawn so many times more
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
-NOISE_SETS = 12  # evidence sets that the noise level and the common sharpness are estimated on
+SHARPNESS_SETS = 12  # evidence sets that the common sharpness is estimated on
 
 # What a model file holds of a fitted plan, as it is and by way of the records' fields, and what follows from that.
 FIGURES = ("theta_", "full_accuracy_", "level_", "expected_cost_", "stopped_at_once_")
@@ -54,6 +59,7 @@ NEWER: dict[str, Any] = {
     "seen_": {},
     "plan_accuracy_": None,
     "softening_": 1.0,
+    "missing_": "finding",
 }  # what files of 0.1.0 do not have, and what it is then
 
 
@@ -61,13 +67,21 @@ class ThetaNotReachedWarning(UserWarning):
     """No stopping level keeps the accuracy that was asked for; the plan buys everything."""
 
 
+class FewPatientsWarning(UserWarning):
+    """There are too few patients, or too few of a class, for a level that can be relied on."""
+
+
+class WeakEvidenceWarning(UserWarning):
+    """All evidence together does no better than to name the commonest class."""
+
+
 class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Finds the cheapest way to the answer that full evidence would give: which test next, and when to stop.
 
     Evidence costs money. The plan acquires one test after the other and stops as soon as the evidence so far suffices,
     so that the accuracy of full evidence, theta, is kept at the lowest expected cost (the medical diagnosis problem,
-    section 3.3 of the paper). Every evidence set has a classifier of its own, all trained in batches and cross-fitted;
-    every figure that decides something is of patients whom the models have not seen.
+    section 3.3 of the paper). One classifier, which reads what is known and which tests that is, answers on all
+    evidence sets; every figure that decides something is of patients whom the models have not seen.
 
     Parameters
     ----------
@@ -86,13 +100,18 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Tests that must come before a test: ``{"thallium": ["ecg"]}``.
     estimator : classifier, default=None
         What answers on an evidence set. None means quadratic multiform separation with a noise level chosen by
-        cross-fitting; a :class:`~multiform.QMSClassifier` sets its parameters; any other classifier is fitted for
-        every evidence set, which takes its time.
+        cross-fitting; a :class:`~multiform.QMSClassifier` says how it is trained. Any other classifier is fitted, with
+        its own settings, for every evidence set that a search comes to, which takes its time; such a plan keeps the
+        encoded records, as it fits one more for a set off its way.
     policy : {"fixed", "adaptive"}, default="fixed"
-        One order for all patients, or a next test that depends on the diagnosis so far.
+        One order for all patients, which can be printed on a card; or a next test that depends on the results so far.
     search : {"auto", "exact", "beam"}, default="auto"
-        "exact" proves that no order is cheaper on the estimate, with a model for every evidence set: up to 16 tests.
-        "beam" trains only what it visits. "auto" is "exact" up to 10 tests.
+        "exact" proves that no order is cheaper on the estimate, looking at every evidence set: up to 16 tests. "beam"
+        looks at the promising ones, of up to 500 tests. "auto" is "exact" up to 10 tests.
+    missing : {"not_done", "finding"}, default="not_done"
+        What it means that a test has no result (NaN, None, an empty cell), in `fit` as in `acquire` and `predict`. The
+        test was not done: it is not in the evidence, not guessed and not billed. Or it was done, is paid for, and that
+        it has no result is a finding, where training data have enough of such gaps to learn from.
     stop : {"regret", "calibrated", "loyalty"}, default="regret"
         When the evidence suffices: when the accuracy that one expects to forgo by stopping is at most the level
         ("regret"), when the chance of a wrong answer is at most the level ("calibrated"), or when the patient is
@@ -103,6 +122,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The accuracy to keep. None means that of full evidence, cross-fitted.
     tolerance : float, default=0.005
         How much accuracy the plan may be estimated to lose against theta, a standard error included.
+    budget : float, default=None
+        The most that a patient may cost, by any way through the plan. The plan is then the one that loses least within
+        it; `theta` and `tolerance` decide nothing.
+    target_accuracy : float, default=None
+        The accuracy that the plan is to have, a part of a standard error included: instead of theta less tolerance.
     error_price : float, default=10.0
         What an answer that full evidence would have corrected is worth to the search for an order, in full panels. At
         0 the order is the cheapest one at its level; above, one that costs a little more may be taken if those who stop
@@ -124,7 +148,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     order_ : list of str
-        The order of acquisition; of an adaptive plan, the branch of those whose diagnosis is always the first class.
+        The order of acquisition; of an adaptive plan, that of those whose results lead no other way.
     plan_ : Plan
         The plan as a tree.
     theta_ : float
@@ -167,12 +191,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    A result that is missing in the data although its test was bought is paid for. Where there were enough such gaps to
-    learn from, an indicator of the gap is a column of its own; else the answer is the one without the test. See
-    `docs/diagnosis.md`.
+    Records whose gaps were chosen by clinicians say what a test showed of those who had it. Whoever follows the plan
+    may have it where others did not; `docs/diagnosis.md` says how much that matters.
 
-    The plan keeps the encoded records that it was made from, so that it can answer on evidence sets off its own way (a
-    test that cannot be done, findings in another order).
+    But for classifiers of others, a fitted plan and its file hold no records of patients.
 
     References
     ----------
@@ -200,11 +222,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "requires": [dict, None],
         "estimator": [HasMethods(["fit", "predict"]), None],
         "policy": [StrOptions({"fixed", "adaptive"})],
+        "missing": [StrOptions({"not_done", "finding"})],
         "search": [StrOptions({"auto", "exact", "beam"})],
         "stop": [StrOptions({*RULES})],
         "level": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "theta": [Interval(Real, 0, 1, closed="both"), None],
         "tolerance": [Interval(Real, 0, 1, closed="both")],
+        "budget": [Interval(Real, 0, None, closed="left"), None],
+        "target_accuracy": [Interval(Real, 0, 1, closed="both"), None],
         "error_price": [Interval(Real, 0, None, closed="left")],
         "beta": [Real, "array-like"],
         "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
@@ -224,11 +249,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         requires: Any = None,
         estimator: Any = None,
         policy: str = "fixed",
+        missing: str = "not_done",
         search: str = "auto",
         stop: str = "regret",
         level: float | str = "auto",
         theta: float | None = None,
         tolerance: float = 0.005,
+        budget: float | None = None,
+        target_accuracy: float | None = None,
         error_price: float = 10.0,
         beta: Any = (0.05, 0.1, 0.15, 0.2, 0.3),
         cv: int | str = "auto",
@@ -244,11 +272,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.requires = requires
         self.estimator = estimator
         self.policy = policy
+        self.missing = missing
         self.search = search
         self.stop = stop
         self.level = level
         self.theta = theta
         self.tolerance = tolerance
+        self.budget = budget
+        self.target_accuracy = target_accuracy
         self.error_price = error_price
         self.beta = beta
         self.cv = cv
@@ -280,21 +311,22 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta, frontier, level, accuracy, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
-        node, cost, answer, chances = follow(plan, tariff, judge.unseen, level, np.arange(planning.n))
-        kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
-        remaining, traffic = _outlook(planning, plan, node, answer, cost)
+        found = follow(plan, tariff, judge.unseen, level, planning.values, planning.undone)
+        kept = judge.kept(list(dict.fromkeys([(tariff.known, ()), *plan.sets, (tariff.everything, ())])))
+        remaining, traffic = _outlook(planning, plan, found)
 
         self.classes_ = classes
         self.feature_names_in_ = np.array(encoding.names, dtype=object)
         self.n_features_in_ = len(encoding.codes)
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, kept, seen
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
-        self.plan_accuracy_, self.softening_ = accuracy, softening(chances, accuracy)
+        self.plan_accuracy_, self.softening_ = accuracy, softening(found.chances, accuracy)
+        self.missing_ = self.missing
         self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
-        self.expected_cost_, self.panel_cost_ = float(cost.mean()), tariff.panel_cost
+        self.expected_cost_, self.panel_cost_ = float(found.cost.mean()), tariff.panel_cost
         self.remaining_costs_, self.traffic_ = remaining, traffic
-        self.stopped_at_once_ = float((node < 0).mean())
+        self.stopped_at_once_ = float((found.node < 0).mean())
         self.unpriced_columns_ = [str(name) for name in getattr(X, "columns", ()) if str(name) not in encoding.names]
         return self
 
@@ -310,6 +342,14 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "X of DiagnosisPlanner, as an array, must have a column for each of the {n_columns} features that "
             "costs and features name, in this order; got the shape {shape}. A data frame may have more columns.",
         )
+        if np.ndim(y) == 1:
+            cells = typed(np.asarray(y, dtype=object))
+            unnamed = sum(cell is None or cell != cell for cell in cells.tolist())
+            if unnamed:
+                raise ValueError(
+                    f"y of DiagnosisPlanner, the diagnoses, has no value for {unnamed} of {len(cells)} patients; leave "
+                    "these out."
+                )
         y = _check_y(y, estimator=self)
         check_classification_targets(y)
         check_consistent_length(next(iter(columns.values())), y)
@@ -335,29 +375,47 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warn_of_copies(rows, "DiagnosisPlanner")
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
         folds = drawn_folds(target, n_folds, np.random.default_rng(seed), people)
-        about = rows, target, folds, encoding.column_owner, len(classes)
-        models = EvidenceModels(*about, evidence_estimator(self.estimator, n), betas, seed, self.n_jobs)
-        for mask in models.masks:
-            if len(np.unique(target[mask > 0])) < 2 or mask.all():
+        for one in range(int(folds.max()) + 1):
+            if len(np.unique(target[folds != one])) < 2 or not (folds == one).any():
                 raise ValueError(
                     "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
                     f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
                     "patients, or a smaller cv."
                 )
-        some, flattery = _some_sets(tariff, seed), 0.0
-        if chooses_noise(self.estimator):
-            models, flattery = models.with_best_noise(some, tariff.everything)
-        planning = Planning(
-            tariff,
-            Judge.learnt(models, self.stop, tariff.everything, [*some, tariff.everything]),
-            policy=self.policy,
-            width=(WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width),
-            time_limit=float(self.time_limit),
-            error_price=float(self.error_price),
-            thorough=exact,
-            groups=people,
-            flattery=flattery,
-        )
+        undone = read_results(encoding, {}, columns, self.missing == "finding").undone
+        shared: dict[str, Any] = {
+            "policy": self.policy,
+            "width": (WIDE_BEAM if exact else NARROW_BEAM) if self.beam_width == "auto" else int(self.beam_width),
+            "time_limit": float(self.time_limit),
+            "error_price": float(self.error_price),
+            "thorough": exact,
+            "groups": people,
+            "undone": undone if any(undone) else None,
+            "ranged": _ranged(encoding),
+            "budget": self.budget,
+        }
+
+        def planned(models: MaskedModels | EvidenceModels, again: list[Planning]) -> Planning:
+            some = [*_some_sets(tariff, seed), tariff.everything]
+            flattery = models.flattery if isinstance(models, MaskedModels) else 0.0
+            judge = Judge.learnt(models, self.stop, tariff.everything, some)
+            return Planning(tariff, judge, flattery=flattery, again=again, **shared)
+
+        def masked(seed: int, folds: Indices) -> MaskedModels:
+            about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
+            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding)}
+            return MaskedModels(*about, n_tests=len(tariff), **more)
+
+        if self.estimator is None or type(self.estimator) is QMSClassifier:
+            few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO
+            others = range(1, DRAWN_AGAIN + 1) if few and self.level == "auto" else ()
+            drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
+            again = [planned(masked(seed + 1 + one, found), []) for one, found in enumerate(drawn)]
+            planning = planned(masked(seed, folds), again)
+        else:
+            about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
+            planning = planned(EvidenceModels(*about), [])
+        _warn_of_weakness(target, classes, planning.full_accuracy)
         n_groups = None if people is None else int(people.max()) + 1
         return classes, encoding, learn_seen(encoding, columns, n_groups), planning
 
@@ -371,15 +429,21 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             # The accuracy of the plan is full_accuracy - loss.
             most_loss = planning.full_accuracy - theta + self.tolerance
+            if self.target_accuracy is not None:
+                most_loss = planning.full_accuracy - float(self.target_accuracy)
             with progress.part(MODELS_SHARE, 1.0):
                 frontier, point = planning.choose_level(most_loss)
             accuracy = planning.full_accuracy - planning.loss_at_chosen_levels(frontier, most_loss)
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
+                kept, given = f"theta={theta:.3f} within tolerance={self.tolerance:g}", "tolerance or a lower theta"
+                if self.target_accuracy is not None:
+                    kept, given = f"target_accuracy={self.target_accuracy:g}", "tolerance or a lower target_accuracy"
+                half = min(frontier, key=lambda one: abs(one.cost_share - 0.5))
                 warnings.warn(
-                    f"No stopping level of DiagnosisPlanner keeps theta={theta:.3f} within "
-                    f"tolerance={self.tolerance:g}; the plan buys all evidence. Give more patients, a larger "
-                    "tolerance or a lower theta.",
+                    f"No stopping level of DiagnosisPlanner keeps {kept}; the plan buys all evidence. Give more "
+                    f"patients, a larger {given}: for {half.cost_share:.0%} of the cost {half.accuracy:.1%} of the "
+                    f"patients would be answered right, with all evidence {planning.full_accuracy:.1%}.",
                     ThetaNotReachedWarning,
                     stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
@@ -391,35 +455,37 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Buy evidence for each patient as the plan says, and answer.
 
         X holds all results, as in `fit`; here, in `predict` and in `predict_proba` only those that the plan buys are
-        looked at. A result that no training patient could have had is paid for and not used; an `UnfamiliarWarning`
-        says so, and `unfamiliar` lists such results.
+        looked at. A test without a result was not done, and is not billed (see `missing`). A result that no training
+        patient could have had is paid for and not used; an `UnfamiliarWarning` says so, and `unfamiliar` lists such
+        results.
         """
-        node, cost, answer, chances = self._followed(X)
-        tests, paths = self.tariff_.tests, self.plan_.paths
+        found = self._followed(X)
+        tests, paths, bought = self.tariff_.tests, self.plan_.paths, ~np.isnan(found.prices)
+        ways = [[self.plan_.tests[k] for k in paths[last]] for last in found.node]
         return Acquisitions(
-            cost,
-            [tuple(tests[self.plan_.tests[k]] for k in paths[last]) for last in node],
-            self.classes_[answer],
-            np.asarray(chances.max(axis=1)),
-            self.plan_.bills(self.tariff_)[node],
+            found.cost,
+            [tuple(tests[t] for t in way if paid[t]) for way, paid in zip(ways, bought, strict=True)],
+            self.classes_[found.answer],
+            np.asarray(found.chances.max(axis=1)),
+            found.prices,
             tests,
             self.panel_cost_,
         )
 
     def predict(self, X: Any) -> Array:
         """The diagnosis of each patient, on the evidence that the plan buys."""
-        _, _, answer, _ = self._followed(X)
+        answer = self._followed(X).answer
         return np.asarray(self.classes_[answer])
 
     def predict_proba(self, X: Any) -> Doubles:
         """Calibrated chances of the classes, on the evidence that the plan buys: shape (n, m)."""
-        return self._followed(X)[3]
+        return self._followed(X).chances
 
     def predict_full(self, X: Any) -> Array:
         """The diagnosis of each patient on all evidence."""
         results = self._results(X)
         results.warn(stacklevel=2)
-        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)))
+        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)), ())
         return np.asarray(self.classes_[answer])
 
     def unfamiliar(self, X: Any) -> list[StrangeResult]:
@@ -496,15 +562,15 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if not len(X):
             raise ValueError("X of DiagnosisPlanner holds no patient; give at least one row.")
-        return read_results(self.encoding_, self.seen_, columns)
+        return read_results(self.encoding_, self.seen_, columns, self.missing_ == "finding")
 
-    def _followed(self, X: Any) -> tuple[Array, Doubles, Array, Doubles]:
-        """Of each patient: the last node of the plan, the bill, the answer and the chances there."""
+    def _followed(self, X: Any) -> Followed:
+        """What becomes of each patient under the plan."""
         results = self._results(X)
         results.warn(stacklevel=3)
-        patients = np.arange(len(results.rows))
-        node, cost, answer, chances = follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, patients)
-        return node, cost, answer, softened(chances, self.softening_)
+        values = results.values(self.encoding_.column_owner)
+        found = follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, values, results.undone)
+        return replace(found, chances=softened(found.chances, self.softening_))
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -515,7 +581,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {
             **{name: state[name] for name in (*SAME, *NEWER)},
             "seen_": {name: one.as_plain() for name, one in self.seen_.items()},
-            **{name: asdict(state[name]) for name in ("tariff_", "plan_", "certificate_")},
+            "tariff_": _with_sets(asdict(self.tariff_), plain_set),
+            "plan_": _with_sets(asdict(self.plan_), plain_set),
+            "certificate_": asdict(self.certificate_),
             "encoding_": self.encoding_.state(),
             "frontier_": [asdict(point) for point in self.frontier_],
             "judge_": self.judge_.state(),
@@ -531,7 +599,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require(named, "unpriced_columns_ are no names")
         require(state["level_"] >= 0, "level_ is wrong")
         require_temperature(state["softening_"], "softening_")
-        prices = _tuples(state["tariff_"])
+        prices = _with_sets(_tuples(state["tariff_"]), set_of)
         if "groups" in prices:  # as files of 0.1.0 say
             prices["discounts"] = prices.pop("groups")
         tariff = Tariff(**prices).checked()
@@ -548,7 +616,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             one.is_numeric == isinstance(code, Number) for code in encoding.codes if (one := seen.get(code.name))
         )
         require(alike, "seen_ is of features of another kind")
-        plan = Plan(**_tuples(state["plan_"])).checked(m, tariff)
+        require(state["missing_"] in ("not_done", "finding"), "missing_ is unknown")
+        plan = Plan(**_with_sets(_tuples(state["plan_"]), set_of)).checked(m, tariff, encoding.column_owner)
         for name, width in (("remaining_costs_", m), ("traffic_", m + 1)):
             require(len(state[name]) == len(plan), f"{name} is of another plan")
             for row in state[name]:
@@ -560,13 +629,21 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for point in frontier:
             require_numbers([value for name, value in asdict(point).items() if name != "order"], "the frontier")
         judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
-        require(judge.trusts.keys() >= {tariff.known, *plan.sets}, "the plan stops where it has no model")
+        require(judge.trusts.keys() >= {(tariff.known, ()), *plan.sets}, "the plan stops where it has no model")
 
         for name in (*SAME, *NEWER):
             setattr(self, name, state[name])
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, judge, seen
         self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
         self.order_, self.panel_cost_ = [tariff.tests[t] for t in plan.order], tariff.panel_cost
+
+
+def _with_sets(fields: Any, change: Callable[[Any], Any]) -> Any:
+    """The fields of a tariff or a plan, their sets changed."""
+    if not isinstance(fields, dict):
+        raise TypeError(f"the fields of a tariff or a plan must be a mapping; got {type(fields).__name__}")
+    changed = {name: tuple(map(change, fields[name])) for name in ("required", "held") if name in fields}
+    return {**fields, **changed, **({"known": change(fields["known"])} if "known" in fields else {})}
 
 
 def _tuples(value: Any) -> Any:
@@ -585,7 +662,14 @@ def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> di
             raise ValueError(if_missing.format(missing=missing, found=found))
     elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
         raise ValueError(if_misshapen.format(n_columns=len(names), shape=np.shape(X)))
-    return columns_of(X, names)
+    columns = columns_of(X, names)
+    for name, column in columns.items():
+        if column.dtype.kind in "mM":
+            raise ValueError(
+                f"Feature {name!r} of DiagnosisPlanner holds dates, and a plan takes numbers and categories; give days "
+                "instead, as since the first visit."
+            )
+    return columns
 
 
 def _checked_betas(beta: Any) -> tuple[float, ...]:
@@ -596,23 +680,61 @@ def _checked_betas(beta: Any) -> tuple[float, ...]:
     return tuple(sorted({float(one) for one in betas}))
 
 
+def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> None:
+    """Where a plan is made of too little to be relied on."""
+    counts = np.bincount(target)
+    rarest = int(counts.argmin())
+    if len(target) < TOO_FEW_PATIENTS or counts[rarest] < TOO_FEW_OF_A_CLASS:
+        warnings.warn(
+            f"DiagnosisPlanner has {len(target)} patients, {counts[rarest]} of them {classes[rarest]}: its level, its "
+            "cost and its accuracy are rough guesses. Give more patients before anybody follows the plan.",
+            FewPatientsWarning,
+            stacklevel=5,
+        )
+    commonest = int(counts.argmax())
+    share = counts[commonest] / len(target)
+    if full_accuracy < share - np.sqrt(share * (1 - share) / len(target)):
+        warnings.warn(
+            f"All evidence of DiagnosisPlanner is right for {full_accuracy:.1%} of unseen patients, and to say "
+            f"{classes[commonest]} of everybody for {share:.1%}: these tests tell nothing "
+            "about the diagnosis, or there are too few patients.",
+            WeakEvidenceWarning,
+            stacklevel=5,
+        )
+
+
+def _ranged(encoding: Encoding) -> Indices:
+    """The columns whose ranges may part patients: numbers, values of codes and categories; no steps, no gaps."""
+    values = {
+        f"{code.name} = {value:g}" for code in encoding.codes if isinstance(code, Number) for value in code.values
+    }
+    numbers = {code.name for code in encoding.codes if isinstance(code, Number)}
+    words = {name for code in encoding.codes if not isinstance(code, Number) for name in code.feature_names()}
+    found = [column for column, name in enumerate(column_names(encoding)) if name in values | numbers | words]
+    return np.array(found, dtype=np.intp)
+
+
+def _steps(encoding: Encoding) -> Bools:
+    """The columns that are steps of numbers."""
+    steps = {f"{code.name} > {step:g}" for code in encoding.codes if isinstance(code, Number) for step in code.steps}
+    return np.array([name in steps for name in column_names(encoding)])
+
+
 def _some_sets(tariff: Tariff, seed: int) -> list[int]:
     """Random evidence sets of all sizes, as the start of many orders would be."""
     rng = np.random.default_rng(seed)
-    bits = np.int64(1) << np.arange(len(tariff), dtype=np.int64)
-    sizes = np.linspace(1, len(tariff), NOISE_SETS).round().astype(int)
-    return [int(rng.permutation(bits)[:size].sum()) | tariff.known for size in sizes]
+    sizes = np.linspace(1, len(tariff), SHARPNESS_SETS).round().astype(int)
+    return [sum(1 << t for t in rng.permutation(len(tariff))[:size].tolist()) | tariff.known for size in sizes]
 
 
-def _outlook(
-    planning: Planning, plan: Plan, last: Array, answer: Array, cost: Doubles
-) -> tuple[list[list[float]], list[list[float]]]:
+def _outlook(planning: Planning, plan: Plan, found: Followed) -> tuple[list[list[float]], list[list[float]]]:
     """Of each node: what those who came with each diagnosis still paid; and the traffic, as shares of all patients.
 
     The traffic is the share who came, and the shares who stopped there with each diagnosis. What is still paid, where
     nobody came by with a diagnosis, is the mean of all who came by; where nobody came by at all, the price.
     """
     prices, paid_before = plan.prices(planning.tariff), plan.paid_before(planning.tariff)
+    last, answer, cost = found.node, found.answer, found.cost
     remaining, traffic = [], []
     for node, (price, paid) in enumerate(zip(prices, paid_before, strict=True)):
         came = np.array([node in path for path in plan.paths])[last]

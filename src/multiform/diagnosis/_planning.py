@@ -1,7 +1,11 @@
-"""From a stopping level to a plan: one order for everybody, or a tree where the diagnosis so far chooses the next test.
+"""From a stopping level to a plan: one order for everybody, or a tree where what was found chooses the next test.
 
-The adaptive plan begins with the best order. After each test, those who go on are parted by their diagnosis as it
-stands; a part gets an order of its own where that is cheaper than going on together, by more than its standard error.
+The adaptive plan grows from an order. After each test those who go on are parted by the range of a result; a part gets
+an order of its own where that is cheaper than going on together, by more than its standard error. Which ranges are
+worth a search is seen one test ahead, as a tree would: by how much more is learnt, for its price, if both parts choose
+their next test by themselves. And as a test can be worth nothing but for saying which others matter, trees are also
+begun with the tests after which most is learnt in two steps, the second of them chosen by the result of the first; the
+tree of the least cost is taken.
 
 An order is judged by what it costs and by the regret of those who stop on it, `error_price` full panels for each answer
 that full evidence would have corrected. Doubts are estimates, and at a given level the order of least cost alone is the
@@ -15,9 +19,12 @@ each test is asked alone and again after every step of the greedy order, and wha
 A level is judged by patients whom its plan was not made from: at every level that is considered, the plan is made on
 the patients of all folds but one and followed by those of that one, whose scores no model had seen and whose doubts
 come from a trust learnt without them. Two figures are kept of each patient: the bill, and what was forgone, the chance
-that full evidence gives its own answer less the chance that it gives the plan's. The mean of the latter, a standard
-error added, is the loss that a level is charged with; the cheapest level whose loss is allowed is chosen. Orders are
-never searched against a count of errors: such a search finds orders that are lucky on the patients at hand.
+that full evidence gives its own answer less the chance that it gives the plan's; where patients are few, both are means
+over folds that are drawn more than once. The mean of the latter, with a part of its standard error added, is the loss
+that a level is charged with, smoothed so that it grows with the level. The error counts one patient more, who forgoes a
+quarter, so that it is never nothing. The cheapest level whose loss is allowed is chosen; with a budget, the one of the
+least loss among plans that never cost more. Orders are never searched against a count of errors: such a search finds
+orders that are lucky on the patients at hand.
 """
 
 from __future__ import annotations
@@ -28,28 +35,43 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
+from sklearn.isotonic import IsotonicRegression
 
 from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
-from multiform.diagnosis._judge import Judge
-from multiform.diagnosis._plan import Plan, follow
+from multiform.columns import FARTHEST
+from multiform.diagnosis._judge import Branch, Judge, Way
+from multiform.diagnosis._masked import MaskedModels
+from multiform.diagnosis._plan import Plan, follow, other_side
 from multiform.diagnosis._results import Results
-from multiform.diagnosis._search import SearchProof, Sets, Stopped, beam_order, exact_order, pack, unpack
-from multiform.diagnosis._tariff import Tariff
+from multiform.diagnosis._search import SearchProof, Sets, Words, beam_order, exact_order, pack, unpack
+from multiform.diagnosis._tariff import Tariff, as_sets, members
 
 LEAST_PART = 12  # patients that may get an order of their own
-LEAST_PART_SHARE, PART_BEAM = 0.05, 4  # of all patients, and the width of its search, where a search costs models
-STANDARD_ERRORS = 1.0  # by which it must be cheaper
+LEAST_PART_SHARE, PART_BEAM = 0.05, 4  # of all patients, and the width of its search
+STANDARD_ERRORS = 1.5  # by which it must be cheaper
+MOST_WAYS = 4  # of a node
+MOST_CUTS, CUTS_TRIED = 7, 3  # of a column, to look at; and of all, that are worth a search
+MOST_AHEAD = 24  # next tests that are looked at one step ahead
+GREEDY_STEPS = 8  # of an order that is found step by step
+OPENERS, OPENERS_UP_TO = 2, 64  # trees that begin with what tells most in two steps; and of how many tests
 MOST_WORTH, MOST_TELLING = 6, 3  # next tests that a search considers when it is not thorough
 FEW_SHARE = 0.01  # of the patients, who are not worth a search
 ASKED_AT_ONCE = 24  # tests whose information a step asks, those that said most so far: each one costs a model
+FREE_UP_TO = 16  # tests: with more, each fold's own search takes its time, and looks where the whole has looked
+ASKED_STEPS = 40  # of the greedy order; after so many, what a test said last stands for what it would say next
 MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
+
+Stopped = Callable[..., Words]  # who stops on some sets, on a branch
 
 LADDERS = {
     # A law learnt from few patients promises far too little regret: there the right level may be the first.
     "regret": (1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.045, 0.06, 0.09, 0.12, 0.2, 0.3),
     "calibrated": (0.001, 0.003, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3, 0.4),
 }
+GUARD = 0.5  # standard errors that a level is charged with
+ONE_MORE = 0.25  # what a patient forgoes who is counted beside those at hand
 BETWEEN = (1 / 3, 2 / 3)  # where levels between two rungs are tried, on a logarithmic scale
 HOPELESS = 4.0  # a level that loses so many times what is allowed ends the climb
 
@@ -82,8 +104,8 @@ class FrontierPoint:
 
     @property
     def guarded_loss(self) -> float:
-        """The loss that the level is charged with: a standard error is added, against optimism."""
-        return self.loss + self.loss_error
+        """The loss that the level is charged with: a part of its standard error is added, against optimism."""
+        return self.loss + GUARD * self.loss_error
 
 
 class Planning:
@@ -93,7 +115,9 @@ class Planning:
     evidence would have corrected is worth to the search, in full panels. `thorough` says whether a model for every set
     is affordable; if not, an order is searched among the most promising next tests only, and down to the last few
     patients. With `only_known` no further model may be trained for the search. `groups` says whose each row is, where a
-    patient has several; `flattery` is by how much a choice before the plan makes counted accuracies too good.
+    patient has several; `flattery` is by how much a choice before the plan makes counted accuracies too good. `undone`
+    are the tests that each training patient did not have, `ranged` the encoded columns whose ranges may part patients.
+    `budget` is the most that a patient may cost, and `again` are the same patients with folds drawn anew.
     """
 
     def __init__(
@@ -109,29 +133,47 @@ class Planning:
         only_known: bool = False,
         groups: Indices | None = None,
         flattery: float = 0.0,
+        undone: Array | None = None,
+        ranged: Indices | None = None,
+        budget: float | None = None,
+        again: Sequence[Planning] = (),
     ) -> None:
-        self.tariff, self.judge = tariff, judge
+        self.tariff, self.judge, self.undone = tariff, judge, undone
+        self.budget, self.again = budget, again
+        self.ranged = np.arange(len(judge.models.column_owner)) if ranged is None else ranged
         self.policy, self.width, self.time_limit, self.error_price = policy, width, time_limit, error_price
         self.thorough, self.only_known, self.groups = thorough, only_known, groups
         self.flattery = flattery
         self.n, self.n_classes = judge.full.shape
         # At each level (of an order): the bills of the training patients, and what they forgo.
         self._outcomes: dict[Any, tuple[Doubles, Doubles]] = {}
+        self._doubted: dict[int, Doubles] = {}  # of each set: how far the training patients are in doubt
 
     def changed(self, **changes: Any) -> Planning:
         """The same with other arguments in some places."""
         names = ("tariff", "judge", "policy", "width", "time_limit", "error_price", "thorough", "only_known")
-        return Planning(**{name: getattr(self, name) for name in (*names, "groups", "flattery")} | changes)
+        return Planning(
+            **{name: getattr(self, name) for name in (*names, "groups", "flattery", "undone", "ranged", "budget")}
+            | changes
+        )
 
     def blind_to(self, fold: int) -> Planning:
-        """The same without the labels of a fold; orders are searched only among the sets that have a model already."""
-        return self.changed(judge=self.judge.without(fold), only_known=not self.thorough)
+        """The same without the labels of a fold; where sets cost much, among those that were looked at already."""
+        free = isinstance(self.judge.models, MaskedModels) and len(self.tariff) <= FREE_UP_TO
+        costly = not self.thorough and not free
+        return self.changed(judge=self.judge.without(fold), only_known=costly)
 
     @cached_property
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
         right = self.judge.unseen_answer(self.tariff.everything) == self.judge.models.target
-        return float(right.mean()) - self.flattery
+        own = float(right.mean()) - self.flattery
+        return float(np.mean([own, *(one.full_accuracy for one in self.again)]))
+
+    @cached_property
+    def values(self) -> Floats:
+        """The encoded results of the training patients, NaN where there is none."""
+        return np.asarray(self.judge.models.values)
 
     @property
     def ladder(self) -> tuple[float, ...]:
@@ -144,16 +186,31 @@ class Planning:
         """What was considered, and the cheapest level whose guarded loss is allowed, if any; maybe of a given order."""
         between = self.judge.rule != "loyalty"  # between two betas there is no model
         frontier = considered(self.ladder, most_loss, partial(self.frontier_point, order=order), between)
+        if self.budget is not None:  # all are within it
+            return frontier, min(frontier, key=lambda point: (point.loss, point.cost))
         return frontier, chosen_level(frontier, most_loss)
 
     def frontier_point(self, level: float, order: tuple[int, ...] | None = None) -> FrontierPoint:
         """Cross-fitted figures of the plans that are made at a level, or of an order that needs no search."""
+        whole = self.plan(level)[0] if order is None else Plan.of_order(order, self.tariff.known)
+        outcomes = [one._outcome(level, order, whole) for one in (self, *self.again)]
+        cost, forgone = (np.mean(part, axis=0) for part in zip(*outcomes, strict=True))
+        self._outcomes[level, order] = cost, forgone
+        panel = self.tariff.panel_cost
+        return FrontierPoint(
+            level,
+            float(cost.mean()),
+            float(cost.mean() / panel) if panel else 0.0,
+            float(forgone.mean()),
+            float(np.hypot(standard_error(forgone, self.groups), ONE_MORE / self.n)),
+            self.full_accuracy - float(forgone.mean()),
+            tuple(self.tariff.tests[t] for t in whole.order),
+        )
+
+    def _outcome(self, level: float, order: tuple[int, ...] | None, whole: Plan) -> tuple[Doubles, Doubles]:
+        """Of each training patient, the bill and what is forgone; `whole` is the plan that all together would get."""
         fold = self.judge.models.fold
         folds = range(self.judge.models.n_folds)
-        if order is not None:
-            whole = Plan.of_order(order, self.tariff.known, self.n_classes)
-        else:
-            whole, _ = self.plan(level)
         if order is not None or (not self.thorough and self.n >= MANY_PATIENTS):
             # No error enters the choice of the order, which hardly depends on a third of so many.
             plans = [whole for _ in folds]
@@ -164,19 +221,8 @@ class Planning:
         cost, answer = np.zeros(self.n), np.zeros(self.n, dtype=np.int64)
         for one, plan in zip(folds, plans, strict=True):
             own = np.flatnonzero(fold == one)
-            _, cost[own], answer[own], _ = follow(plan, self.tariff, self.judge.without(one).unseen, level, own)
-        forgone = self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
-        self._outcomes[level, order] = cost, forgone
-        panel = self.tariff.panel_cost
-        return FrontierPoint(
-            level,
-            float(cost.mean()),
-            float(cost.mean() / panel) if panel else 0.0,
-            float(forgone.mean()),
-            standard_error(forgone, self.groups),
-            self.full_accuracy - float(forgone.mean()),
-            tuple(self.tariff.tests[t] for t in whole.order),
-        )
+            cost[own], answer[own] = self.followed_unseen(plan, level, own, self.judge.without(one))
+        return cost, self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
 
     def loss_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float) -> float:
         """Of the plan: the patients of each fold forgo what they do at the level that the others choose.
@@ -191,7 +237,7 @@ class Planning:
             allowed = [
                 (cost[others].mean(), forgone)
                 for cost, forgone in outcomes
-                if forgone[others].mean() + standard_error(forgone[others], groups) <= most_loss
+                if forgone[others].mean() + GUARD * standard_error(forgone[others], groups) <= most_loss
             ]
             if allowed:
                 _, forgone = min(allowed, key=lambda found: found[0])
@@ -200,8 +246,14 @@ class Planning:
 
     def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""
-        _, cost, answer, _ = follow(plan, self.tariff, self.judge.of(results), level, np.arange(len(results.rows)))
-        return cost, answer
+        values = results.values(self.judge.models.column_owner)
+        found = follow(plan, self.tariff, self.judge.of(results), level, values, results.undone)
+        return found.cost, found.answer
+
+    def followed_unseen(self, plan: Plan, level: float, patients: Array, judge: Judge) -> tuple[Doubles, Array]:
+        """Bills and answers of some training patients, by models that have not seen them."""
+        found = follow(plan, self.tariff, judge.unseen, level, self.values, self.undone, patients)
+        return found.cost, found.answer
 
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:
         """The plan at this level for these training patients, or all; and what is known of its (first) order."""
@@ -220,13 +272,18 @@ class Planning:
             order, proof = exact_order(self.tariff, everywhere, forgone, pack(patients), known, best, self.time_limit)
         order = self._completed(order, known)
         if self.policy == "fixed" or not order:
-            return Plan.of_order(order, known, self.n_classes), proof
-        return self._tree(stopped, patients, order), proof
+            return self._affordable(Plan.of_order(order, known)), proof
+        orders = [order] + [self._begun_with(t, stopped, patients) for t in self._openers(patients) if t != order[0]]
+        trees = [self._tree(stopped, patients, one) for one in orders]
+        return self._affordable(min(trees, key=lambda tree: tree[1])[0]), proof
 
-    def _forgone(self, sets: Sets) -> Floats:
+    def _affordable(self, plan: Plan) -> Plan:
+        return plan if self.budget is None else plan.within(self.budget, self.tariff)
+
+    def _forgone(self, sets: Sets, branch: Branch = ()) -> Floats:
         """What stopping on each set gives up, in money: shape (n_sets, n)."""
         worth = np.float32(self.error_price * self.tariff.panel_cost)
-        return np.asarray(worth * self.judge.regrets(sets), dtype=np.float32)
+        return np.asarray(worth * self.judge.regrets(sets, branch), dtype=np.float32)
 
     def _order(self, stopped: Stopped, patients: Bools, start: int, width: int) -> tuple[tuple[int, ...], SearchProof]:
         """The best order that the beam finds, or one that needs no search where that is better."""
@@ -273,7 +330,8 @@ class Planning:
         ask([t for t in range(len(tariff)) if not held >> t & 1])
         while held != tariff.everything:
             tests = sorted(tariff.next_tests(held), key=worth, reverse=True)[:ASKED_AT_ONCE]
-            ask(tests)
+            if len(order) < ASKED_STEPS:
+                ask(tests)
             order.append(max(tests, key=worth))
             now -= latest[order[-1]]
             held |= 1 << order[-1]
@@ -292,49 +350,200 @@ class Planning:
             best = np.argsort(-judged, axis=1, kind="stable")[:, :count]
             np.put_along_axis(chosen, best, True, axis=1)
         if self.only_known:
-            after = sets[:, None] | np.left_shift(np.int64(1), np.arange(len(self.tariff), dtype=np.int64))
-            allowed &= np.isin(after, self.judge.models.sets)
+            modelled = {*self.judge.models.sets}
+            after = [[one | 1 << t in modelled for t in range(len(self.tariff))] for one in sets.tolist()]
+            allowed &= np.array(after, dtype=bool)
         return chosen & allowed
 
-    def _tree(self, stopped: Stopped, patients: Bools, order: tuple[int, ...]) -> Plan:
-        """The order, parted by diagnosis wherever a part goes better its own way."""
-        n_classes = self.n_classes
-        nodes: list[tuple[int, int, tuple[int, ...]]] = []  # of each: the test, the set before it, what follows
+    # ------------------------------------------------------------------------------------------------- branching
 
-        def grow(held: int, alive: Bools, order: tuple[int, ...]) -> int:
-            """The node that buys the first test of the order, and all that come after it."""
-            t, rest = order[0], order[1:]
-            node, after = len(nodes), held | 1 << t
-            nodes.append((t, held, (-1,) * n_classes))
+    def _tree(self, stopped: Stopped, patients: Bools, order: tuple[int, ...]) -> tuple[Plan, float]:
+        """The order, parted by results wherever a part goes better its own way; and what its patients pay and forgo."""
+        nodes: list[tuple[int, int, tuple[int, ...], tuple[Way, ...]]] = []  # test, set before it, following, ways
+
+        def grow(held: int, alive: Bools, order: tuple[int, ...], may_part: bool, branch: Branch) -> tuple[int, float]:
+            """The node that buys the first test of the order, and all that come after it; and what they cost."""
+            t, rest, node, after = order[0], order[1:], len(nodes), held | 1 << order[0]
+            nodes.append((t, held, (-1,), ()))
+            total = float(self._price_paid(t, held, alive))
+            leaving = alive & self._leaving(stopped, after, branch)
+            total += float(self._forgone(as_sets([after], len(self.tariff)), branch)[0, leaving].sum())
+            alive = alive & ~leaving
             if not rest:
-                return node
-            alive = alive & ~unpack(stopped(np.array([after]))[0], self.n)
-            diagnosis = self.judge.unseen_answer(after)
-            parts = [self._own_order(stopped, after, alive & (diagnosis == k), rest) for k in range(n_classes)]
-            together = np.array([own is None for own in parts])
-            common = grow(after, alive & together[diagnosis], rest) if together.any() else -1
-            following = [
-                common if own is None else grow(after, alive & (diagnosis == k), own) for k, own in enumerate(parts)
-            ]
-            nodes[node] = (t, held, tuple(following))
-            return node
+                return node, total
+            may_part = may_part and alive.sum() >= 2 * self._least_part
+            parts = self._ways(stopped, after, alive, rest, branch) if may_part else []
+            following = []
+            for way, part, own in parts:
+                child, cost = grow(after, part, own, True, (*branch, way))
+                following.append(child)
+                total += cost
+                alive, branch = alive & ~part, (*branch, other_side(way))
+            if parts and alive.any():  # those who are left may go better another way, too
+                found = self._own_order(stopped, after, alive, rest, branch[:-1], branch)
+                rest = rest if found is None else found[0]
+            child, cost = grow(after, alive, rest, may_part, branch)
+            nodes[node] = (t, held, (*following, child), tuple(way for way, _, _ in parts))
+            return node, total + cost
 
-        alive = patients & ~unpack(stopped(np.array([self.tariff.known]))[0], self.n)
-        grow(self.tariff.known, alive, order)
-        return Plan(*zip(*nodes, strict=True))
+        leaving = patients & self._leaving(stopped, self.tariff.known, ())
+        _, total = grow(self.tariff.known, patients & ~leaving, order, True, ())
+        return Plan(*zip(*nodes, strict=True)), total
 
-    def _own_order(self, stopped: Stopped, held: int, part: Bools, rest: tuple[int, ...]) -> tuple[int, ...] | None:
-        """An order for this part alone, where it is surely cheaper than `rest`."""
-        if part.sum() < (LEAST_PART if self.thorough else max(LEAST_PART, LEAST_PART_SHARE * self.n)):
+    @property
+    def _least_part(self) -> int:
+        return max(LEAST_PART, int(LEAST_PART_SHARE * self.n))
+
+    def _leaving(self, stopped: Stopped, held: int, branch: Branch) -> Bools:
+        """Who stops on a set."""
+        return unpack(stopped(as_sets([held], len(self.tariff)), branch)[0], self.n)
+
+    def _price_paid(self, test: int, held: int, patients: Bools) -> float:
+        """What these patients pay for a test together."""
+        return self.tariff.price(test, held) * float(patients.sum())
+
+    def _ways(
+        self, stopped: Stopped, held: int, alive: Bools, rest: tuple[int, ...], branch: Branch
+    ) -> list[tuple[Way, Bools, tuple[int, ...]]]:
+        """Ranges of results with an order of their own: the range, who has it, and the order."""
+        found: list[tuple[Way, Bools, tuple[int, ...]]] = []
+        while len(found) < MOST_WAYS and alive.sum() >= 2 * self._least_part:
+            tried = []
+            for way in self._cuts(held, alive, rest):
+                column, above, at_most = way
+                part = alive & (self.values[:, column] > above) & (self.values[:, column] <= at_most)
+                own = self._own_order(stopped, held, part, rest, branch, (*branch, way))
+                if own is not None:
+                    tried.append((own[1], way, part, own[0]))
+            if not tried:
+                break
+            _, way, part, own_order = max(tried, key=lambda one: one[0])
+            found.append((way, part, own_order))
+            alive, branch = alive & ~part, (*branch, other_side(way))
+        return found
+
+    def _cuts(self, held: int, alive: Bools, rest: tuple[int, ...]) -> list[Way]:
+        """The ranges for which it pays most, one test ahead, that both parts choose their next test by themselves."""
+        tests = self._next(held, rest)
+        told = (
+            self._told_ahead(held, tests)[:, alive]
+            / np.maximum([self.tariff.price(t, held) for t in tests], 1e-9)[:, None]
+        )
+        together = told.sum(axis=1).max()
+        gains: list[tuple[float, Way]] = []
+        owner = self.judge.models.column_owner[self.ranged]
+        for column in self.ranged[members([held], len(self.tariff))[0][owner]].tolist():
+            value = self.values[alive, column]
+            present = np.sort(value[~np.isnan(value)])
+            if not len(present) or present[0] == present[-1]:
+                continue
+            places = np.unique(present[(np.arange(1, MOST_CUTS + 1) * len(present)) // (MOST_CUTS + 1)])
+            best: tuple[float, Way, Way] | None = None
+            for cut in places[places < present[-1]].tolist():
+                above = present[np.searchsorted(present, cut, side="right")]
+                cut = float(np.float32((cut + above) / 2))
+                low = value <= cut
+                if min(low.sum(), (value > cut).sum()) < self._least_part:
+                    continue
+                gain = told[:, low].sum(axis=1).max() + told[:, ~low].sum(axis=1).max() - together
+                if best is None or gain > best[0]:
+                    best = gain, (column, -FARTHEST, cut), (column, cut, FARTHEST)
+            if best is not None and best[0] > 0:
+                gains += [(best[0], best[1]), (best[0], best[2])]
+        gains.sort(key=lambda one: -one[0])
+        return [way for _, way in gains[: 2 * CUTS_TRIED]]
+
+    def _next(self, held: int, rest: Sequence[int] | None = None) -> list[int]:
+        """The next tests that are worth a look: of many, those that said most for their price."""
+        tests = self.tariff.next_tests(held)
+        if len(tests) > MOST_AHEAD:
+            _, telling = self.information
+            tests = sorted(tests, key=lambda t: -telling[t] / max(self.tariff.price(t, held), 1e-9))[:MOST_AHEAD]
+        return tests
+
+    def _told_ahead(self, held: int, tests: Sequence[int]) -> Doubles:
+        """By how much each test lowers each training patient's doubt on a set: shape (n_tests, n)."""
+        self.judge.models.fit([held, *(held | 1 << t for t in tests)])
+        now = self._doubts(held)
+        return np.stack([now - self._doubts(held | 1 << t) for t in tests])
+
+    def _doubts(self, tests: int) -> Doubles:
+        """Half the entropy of the answers to the training patients, half their log loss.
+
+        The labels alone overfit, and what the model thinks of itself is too bold.
+        """
+        if tests not in self._doubted:
+            sharpness = 1.0 if tests in (0, self.tariff.everything) else float(np.exp(self.judge.common))
+            log_chances = log_softmax(sharpness * self.judge.models.unseen(tests).astype(np.float64), axis=1)
+            entropy = -(np.exp(log_chances) * log_chances).sum(axis=1)
+            self._doubted[tests] = (entropy - log_chances[np.arange(self.n), self.judge.models.target]) / 2
+        return self._doubted[tests]
+
+    def _openers(self, patients: Bools) -> list[int]:
+        """The first tests after which most is learnt for the price in two steps, the second chosen by the result."""
+        known, tariff = self.tariff.known, self.tariff
+        first = tariff.next_tests(known)
+        if not isinstance(self.judge.models, MaskedModels) or not 1 < len(tariff) <= OPENERS_UP_TO:
+            return []
+        worth = {}
+        for t, told in zip(first, self._told_ahead(known, first), strict=True):
+            second = tariff.next_tests(known | 1 << t)
+            if not second:
+                continue
+            price, later = tariff.price(t, known), np.array([tariff.price(u, known | 1 << t) for u in second])
+            ahead = self._told_ahead(known | 1 << t, second)[:, patients]
+            own = self.ranged[self.judge.models.column_owner[self.ranged] == t]
+            both = np.maximum(price + later, 1e-9)
+            at_best = ((told[patients].sum() + ahead.sum(axis=1)) / both).max()
+            for column in own.tolist():
+                value = self.values[patients, column]
+                for cut in np.unique(np.nanquantile(value, np.arange(1, 4) / 4)) if not np.isnan(value).all() else []:
+                    for side in (value <= cut,):
+                        parts = [part for part in (side, ~side) if part.any()]
+                        chosen = [int((ahead[:, part].sum(axis=1) / both).argmax()) for part in parts]
+                        gained = told[patients].sum() + sum(
+                            ahead[k, part].sum() for k, part in zip(chosen, parts, strict=True)
+                        )
+                        paid = price + sum(later[k] * part.mean() for k, part in zip(chosen, parts, strict=True))
+                        at_best = max(at_best, gained / max(paid, 1e-9))
+            worth[t] = float(at_best)
+        return sorted(worth, key=lambda t: -worth[t])[:OPENERS]
+
+    def _begun_with(self, test: int, stopped: Stopped, patients: Bools) -> tuple[int, ...]:
+        """The best order of those that begin with a test."""
+        held = self.tariff.known | 1 << test
+        return (test, *self._completed(self._order(stopped, patients, held, PART_BEAM)[0], held))
+
+    def _own_order(
+        self, stopped: Stopped, held: int, part: Bools, rest: tuple[int, ...], before: Branch, branch: Branch
+    ) -> tuple[tuple[int, ...], float] | None:
+        """An order for this part alone and what it saves, if it is surely cheaper than `rest` on the branch before."""
+        if part.sum() < self._least_part:
             return None
-        width = self.width if self.thorough else min(self.width, PART_BEAM)
-        own = self._completed(self._order(stopped, part, held, width)[0], held)
-        if own[0] == rest[0]:  # the same next test: whether to part can be asked after it
+        found = self._greedy(stopped, held, part, branch)
+        if found[:1] == rest[:1]:  # the same next test: whether to part can be asked after it
             return None
-        saved = self._costs(stopped, rest, held, part) - self._costs(stopped, own, held, part)
-        return own if saved.sum() > STANDARD_ERRORS * np.sqrt((saved**2).sum()) else None
+        own = self._completed(found, held)
+        saved = self._costs(stopped, rest, held, part, before) - self._costs(stopped, own, held, part, branch)
+        sure = saved.sum() > STANDARD_ERRORS * np.sqrt((saved**2).sum())
+        return (own, float(saved.sum())) if sure else None
 
-    def _costs(self, stopped: Stopped, order: tuple[int, ...], held: int, patients: Bools) -> Doubles:
+    def _greedy(self, stopped: Stopped, held: int, part: Bools, branch: Branch) -> tuple[int, ...]:
+        """Step by step, what tells those of this part most for its price."""
+        order: list[int] = []
+        while len(order) < GREEDY_STEPS and part.any():
+            tests = self._next(held)
+            if not tests:
+                break
+            told = self._told_ahead(held, tests)[:, part].sum(axis=1)
+            order.append(tests[int(np.argmax(told / np.maximum([self.tariff.price(t, held) for t in tests], 1e-9)))])
+            held |= 1 << order[-1]
+            part = part & ~self._leaving(stopped, held, branch)
+        return tuple(order)
+
+    def _costs(
+        self, stopped: Stopped, order: tuple[int, ...], held: int, patients: Bools, branch: Branch = ()
+    ) -> Doubles:
         """What these patients pay who go on from `held` in this order, and forgo in the end; nothing for all others."""
         cost, alive = np.zeros(self.n), patients
         for t in (None, *order):  # some need no test
@@ -343,8 +552,8 @@ class Planning:
             if t is not None:
                 cost[alive] += self.tariff.price(t, held)
                 held |= 1 << t
-            leaving = alive & unpack(stopped(np.array([held]))[0], self.n)
-            cost[leaving] += self._forgone(np.array([held]))[0, leaving]
+            leaving = alive & self._leaving(stopped, held, branch)
+            cost[leaving] += self._forgone(as_sets([held], len(self.tariff)), branch)[0, leaving]
             alive = alive & ~leaving
         return cost
 
@@ -377,6 +586,8 @@ def considered(
 
 
 def chosen_level(frontier: Sequence[FrontierPoint], most_loss: float) -> FrontierPoint | None:
-    """The cheapest level whose guarded loss is allowed; None where there is none."""
-    allowed = [point for point in frontier if point.guarded_loss <= most_loss]
+    """The cheapest level whose guarded loss is allowed, smoothed to grow with the level; None where there is none."""
+    careful = sorted(frontier, key=lambda point: point.level)
+    charged = IsotonicRegression().fit_transform(range(len(careful)), [point.guarded_loss for point in careful])
+    allowed = [point for point, loss in zip(careful, charged, strict=True) if loss <= most_loss]
     return min(allowed, key=lambda point: point.cost) if allowed else None

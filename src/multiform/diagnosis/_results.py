@@ -1,8 +1,11 @@
 """What results say: those unlike training, and tests of which nothing is known though they were done.
 
 One rule, at the bedside and for tables: a result that no training patient could have had is named and not used. A test
-of which nothing can be used is left out of the evidence set, so the answer is that of the models without it; so is one
-that has no result at all, unless training data had enough of such gaps to learn what they say.
+of which nothing can be used is left out of the evidence set, so the answer is that of the models without it.
+
+A test that has no result in a table was not done: it is not in the evidence set either, and nobody pays for it. Where a
+gap is said to be a finding (``missing="finding"``), it was done, and paid for; its gap is used where training data had
+enough of them to learn what they say.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import numpy as np
 
 from multiform._typing import Array, Bools, Floats
 from multiform.columns import Category, Encoding, Seen, UnfamiliarWarning
+from multiform.diagnosis._tariff import as_sets, members
 
 MOST_CODES = 6  # distinct numbers that are taken for codes: a value between them is none
 MOST_NAMED = 3  # results in a warning
@@ -72,15 +76,21 @@ class Results:
     ----------
     rows : array, shape (n, width)
         Encoded.
-    lost : array, shape (n,)
-        The set of tests of which nothing can be used.
+    lost, undone : array, shape (n,)
+        The set of tests of which nothing can be used; and of those that were not done.
     strange : tuple of StrangeResult
         What is unlike training.
     """
 
     rows: Floats
     lost: Array
+    undone: Array
     strange: tuple[StrangeResult, ...]
+
+    def values(self, column_owner: Array) -> Floats:
+        """The encoded results, NaN where a test has none that can be used."""
+        told = members(self.lost, int(column_owner.max()) + 1)
+        return np.where(told[:, column_owner], np.float32(np.nan), self.rows)
 
     def warn(self, stacklevel: int) -> None:
         """One warning, if there is anything to warn of."""
@@ -109,10 +119,12 @@ def learn_seen(encoding: Encoding, columns: Mapping[str, Array], n_groups: int |
     return seen
 
 
-def read_results(encoding: Encoding, seen: Mapping[str, Seen], columns: Mapping[str, Array]) -> Results:
+def read_results(
+    encoding: Encoding, seen: Mapping[str, Seen], columns: Mapping[str, Array], gaps_are_findings: bool = False
+) -> Results:
     """Results as they are written, compared with what was `seen` in training; a feature of which that is not known is
     taken as it is."""
-    cells, strange, useful = encoding.cells(columns), [], []
+    cells, strange, useful, there = encoding.cells(columns), [], [], []
     for code in encoding.codes:
         found = cells[code.name]
         missing = _missing(found)
@@ -127,11 +139,21 @@ def read_results(encoding: Encoding, seen: Mapping[str, Seen], columns: Mapping[
             if len(odd):
                 found = cells[code.name] = found.copy()
                 found[odd] = known.gap()[0]
-        useful.append(familiar | (missing & code.has_missing))  # a gap that was learnt is a finding
-    told = np.stack(useful)
+        useful.append(familiar | (missing & code.has_missing & gaps_are_findings))  # a gap that was learnt is a finding
+        there.append(~missing | gaps_are_findings)
     owner = np.array(encoding.owner)
-    lost = sum(np.where(told[owner == t].any(axis=0), 0, np.int64(1) << t) for t in range(max(encoding.owner) + 1))
-    return Results(encoding.encode(cells), np.asarray(lost), tuple(sorted(strange, key=lambda one: one.row)))
+    lost, undone = (_tests_without(np.stack(told), owner) for told in (useful, there))
+    rows = encoding.encode(cells)
+    return Results(rows, lost, undone, tuple(sorted(strange, key=lambda one: one.row)))
+
+
+def _tests_without(told: Bools, owner: Array) -> Array:
+    """Of each patient, the set of tests none of whose features are there: `told` has the shape (n_features, n)."""
+    n_tests = int(owner.max()) + 1
+    lost = as_sets([0] * told.shape[1], n_tests)
+    for t in range(n_tests):
+        lost[~told[owner == t].any(axis=0)] |= 1 << t
+    return lost
 
 
 def matched(texts: Array, known: Seen) -> Array:

@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
-from multiform.diagnosis._tariff import Tariff
+from multiform.diagnosis._tariff import Tariff, as_sets
 
 Sets = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -106,15 +106,14 @@ def remaining_price(tariff: Tariff, sets: Sets) -> Doubles:
     """What all tests outside each set still cost, with the discounts: shape (len(sets),)."""
     total = np.zeros(len(sets))
     for t, price in enumerate(tariff.discounted):
-        total += np.where(sets >> t & 1, 0.0, price)
+        total += np.where((sets >> t & 1) != 0, 0.0, price)
     for discount in dict.fromkeys(name for name in tariff.discounts if name is not None):  # in order: sums are rounded
         members = [t for t, name in enumerate(tariff.discounts) if name == discount]
-        mask = np.int64(sum(1 << t for t in members))
-        begun = (sets & mask & np.int64(~tariff.known)) != 0
+        begun = (sets & (sum(1 << t for t in members) & ~tariff.known)) != 0
         surcharge = np.full(len(sets), np.inf)  # of the cheapest one to begin with
         for t in members:
             extra = tariff.prices[t] - tariff.discounted[t]
-            surcharge = np.where(sets >> t & 1, surcharge, np.minimum(surcharge, extra))
+            surcharge = np.where((sets >> t & 1) != 0, surcharge, np.minimum(surcharge, extra))
         total += np.where(begun | np.isinf(surcharge), 0.0, surcharge)
     return total
 
@@ -139,7 +138,7 @@ def beam_order(
     are not worth a search: when no more are alive, they take all remaining tests.
     """
     n = max(1, int(popcount(alive)))
-    held, cost, alive, orders = _first(start, alive, stopped, forgone)
+    held, cost, alive, orders = _first(as_sets([start], len(tariff)), alive, stopped, forgone)
     best_cost, best_order, n_labels = np.inf, (), 1  # type: float, tuple[int, ...], int
     while True:
         counts = popcount(alive)
@@ -164,11 +163,10 @@ def beam_order(
     return best_order, SearchProof(False, best_cost / n, 0.0, n_labels)
 
 
-def _first(start: int, alive: Words, stopped: Stopped, forgone: Forgone) -> Labels:
+def _first(held: Sets, alive: Words, stopped: Stopped, forgone: Forgone) -> Labels:
     """The label that has bought nothing yet; some need no test."""
-    held = np.array([start], dtype=np.int64)
     stops = stopped(held)
-    return held, _summed(forgone, held, alive & stops), alive & ~stops, np.empty((1, 0), dtype=np.int8)
+    return held, _summed(forgone, held, alive & stops), alive & ~stops, np.empty((1, 0), dtype=np.int16)
 
 
 def _next(
@@ -176,11 +174,11 @@ def _next(
 ) -> Labels:
     """Every label after each test that it may buy, where its price is finite."""
     parent, test = np.nonzero(np.isfinite(prices))
-    after = held[parent] | np.left_shift(np.int64(1), test)
+    after = held[parent] | np.array([1 << t for t in test.tolist()], dtype=held.dtype)
     stops = stopped(after)
     paid = cost[parent] + prices[parent, test] * popcount(alive)[parent]
     paid += _summed(forgone, after, alive[parent] & stops)
-    return after, paid, alive[parent] & ~stops, np.column_stack([orders[parent], test.astype(np.int8)])
+    return after, paid, alive[parent] & ~stops, np.column_stack([orders[parent], test.astype(np.int16)])
 
 
 def _summed(table: Forgone, held: Sets, patients: Words) -> Doubles:
@@ -195,8 +193,9 @@ def _summed(table: Forgone, held: Sets, patients: Words) -> Doubles:
 
 def _best_labels(held: Sets, judged: Doubles, width: int) -> Indices:
     """The best-judged label of each set, and of these the best."""
-    ranked = np.lexsort((judged, held))
-    firsts = ranked[np.append(True, np.diff(held[ranked]) != 0)]
+    place = np.unique(held, return_inverse=True)[1]
+    ranked = np.lexsort((judged, place))
+    firsts = ranked[np.append(True, np.diff(place[ranked]) != 0)]
     share = -(-width // len(SHARES_AHEAD))
     return np.asarray(firsts[np.argsort(judged[firsts], kind="stable")[:share]])
 
@@ -221,7 +220,7 @@ def exact_order(
     one_order, own_orders = _bounds(tariff, stopped, forgone, alive, start)
     best, upper = incumbent[0], incumbent[1] * n
     tables = stopped.__getitem__, forgone.__getitem__
-    held, cost, alive, orders = _first(start, alive, *tables)
+    held, cost, alive, orders = _first(as_sets([start], len(tariff)), alive, *tables)
     n_labels = 1
     while len(held):
         held, cost, alive, orders = _next(tariff.price_table(held), held, cost, alive, orders, *tables)

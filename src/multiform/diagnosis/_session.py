@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multiform._typing import Doubles
-from multiform.diagnosis._judge import softened, suffices
+from multiform.diagnosis._judge import Opinion, softened, suffices
 from multiform.diagnosis._plan import FlowStep, flow_steps
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue, read_results
 
@@ -363,7 +363,7 @@ class DiagnosisSession:
             if strange and not insist:
                 raise UnfamiliarValue("; ".join(one.sentence for one in strange))
             held = self._held | 1 << t
-            opinion = self._planner.judge_.of(results)(held, np.zeros(1, dtype=np.intp))
+            opinion = self._thought(results, held)
             self._bill[event["observe"]] = price = self._price(t)
             self.spent += price
             self._held, self._values, self._results, self._opinion = held, self._values | given, results, opinion
@@ -383,20 +383,24 @@ class DiagnosisSession:
     def _go_on(self) -> None:
         """Go on in the plan past what was done already or cannot be done, and see whether the evidence suffices."""
         plan, tariff = self._planner.plan_, self._planner.tariff_
-        while self._node >= 0 and (self._held | self._barred) >> plan.tests[self._node] & 1:
-            self._node = plan.following[self._node][self._answer]
+        values = self._results.values(self._planner.encoding_.column_owner)
         asked = not tariff.known & ~(self._held | self._unavailable)  # what is known at the start comes first
+        while self._node >= 0 and (self._held | self._barred) >> plan.tests[self._node] & 1:
+            self._opinion = self._thought(self._results, self._held)
+            if asked and self.suffices:
+                break
+            self._node = int(plan.after(self._node, np.array([self._answer]), values)[0])
         self.finished = self.finished or (asked and (self.suffices or self._node < 0))
+
+    def _thought(self, results: Results, held: int) -> Opinion:
+        """What is thought on a set, on the branch of the plan where the case stands."""
+        branch = self._planner.plan_.branches[self._node] if self._node >= 0 else ()
+        return self._planner.judge_.of(results)(held, np.zeros(1, dtype=np.intp), branch)
 
     @property
     def _barred(self) -> int:
         """The tests that cannot be done: what needs one of those cannot be done either."""
-        tariff, barred = self._planner.tariff_, self._unavailable
-        while True:
-            more = barred | sum(1 << t for t in range(len(tariff)) if tariff.required[t] & barred & ~self._held)
-            if more == barred:
-                return barred
-            barred = more
+        return self._planner.tariff_.barred(self._unavailable, self._held)
 
     def _price(self, t: int) -> float:
         """What a test costs now."""
@@ -406,7 +410,7 @@ class DiagnosisSession:
     def _read(self, values: Mapping[str, Any]) -> Results:
         planner = self._planner
         columns = {name: np.array([values.get(name)], dtype=object) for name in planner.encoding_.names}
-        return read_results(planner.encoding_, planner.seen_, columns)
+        return read_results(planner.encoding_, planner.seen_, columns, planner.missing_ == "finding")
 
 
 def _plain(value: Any) -> Any:

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from multiform._typing import Array, Doubles
+from multiform._typing import Array, Bools, Doubles
 from multiform.state import require, require_numbers
 
-MOST_TESTS = 62  # a set of tests is a signed 64-bit number
+MOST_TESTS = 500
+IN_A_WORD = 62  # tests whose sets are signed 64-bit numbers in arrays; of more, they are whole numbers of Python's
 DISCOUNT_COLUMNS = "discount", "discounted_cost"  # of a table of costs
 OLDER_DISCOUNT_COLUMNS = "group", "cost_in_group"
 
@@ -135,6 +136,14 @@ class Tariff:
         """The tests that may be bought next."""
         return [t for t in range(len(self)) if not held >> t & 1 and not self.required[t] & ~held]
 
+    def barred(self, unavailable: int, held: int = 0) -> int:
+        """The tests that cannot be done: what needs one of those cannot be done either, unless that is held."""
+        while True:
+            needing = sum(1 << t for t, first in enumerate(self.required) if first & unavailable & ~held)
+            if needing | unavailable == unavailable:
+                return unavailable
+            unavailable |= needing
+
     def bill(self, order: Sequence[str | int]) -> list[float]:
         """The price of each test when they are bought in this order."""
         held, paid = self.known, []
@@ -149,7 +158,7 @@ class Tariff:
             held |= 1 << t
         return paid
 
-    @property
+    @cached_property
     def panel_order(self) -> tuple[int, ...]:
         """All tests, each as soon as it is allowed, in the order of the costs: the full panel as it is billed."""
         return self.remaining_order(self.known, lambda tests, _: tests[0])
@@ -183,7 +192,7 @@ class Tariff:
         _ = self.panel_order
         return self
 
-    @property
+    @cached_property
     def panel_cost(self) -> float:
         """What all evidence costs, with the discounts."""
         return float(sum(self.bill(self.panel_order)))
@@ -200,11 +209,39 @@ class Tariff:
         """price(t | S) for many sets at once, infinite for what may not be bought: shape (len(sets), n_tests)."""
         table = np.empty((len(sets), len(self)))
         for t in range(len(self)):
-            cheaper = np.int64(self.discount_masks[t])
-            table[:, t] = np.where(sets & cheaper, self.discounted[t], self.prices[t])
-            barred = (sets >> t & 1 != 0) | (~sets & np.int64(self.required[t]) != 0)
+            table[:, t] = np.where((sets & self.discount_masks[t]) != 0, self.discounted[t], self.prices[t])
+            barred = ((sets >> t & 1) != 0) | ((~sets & self.required[t]) != 0)
             table[barred, t] = np.inf
         return table
+
+
+def as_sets(sets: Iterable[int], n_tests: int) -> Array:
+    """An array of sets."""
+    found = [int(one) for one in sets]
+    return np.array(found, dtype=np.int64 if n_tests <= IN_A_WORD else object)
+
+
+def members(sets: Iterable[int], n_tests: int) -> Bools:
+    """The tests of each set: shape (n_sets, n_tests)."""
+    width = -(-n_tests // 8)
+    packed = b"".join(int(one).to_bytes(width, "little") for one in sets)
+    bits = np.unpackbits(np.frombuffer(packed, dtype=np.uint8).reshape(-1, width), axis=1, bitorder="little")
+    return np.asarray(bits[:, :n_tests].astype(bool))
+
+
+def plain_set(tests: int) -> int | str:
+    """A set for a model file, whose whole numbers have 64 bits at most: a larger one is hexadecimal text."""
+    return tests if tests < 1 << IN_A_WORD else hex(tests)
+
+
+def set_of(plain: Any) -> Any:
+    """The inverse of `plain_set`; what is none stays as it is, to be refused."""
+    if not isinstance(plain, str) or len(plain) > 2 + MOST_TESTS or not plain.startswith("0x"):
+        return plain
+    try:
+        return int(plain, 16)
+    except ValueError:
+        return plain
 
 
 def read_costs(costs: Any, discounts: Any) -> tuple[dict[str, float], Mapping[str, Mapping[str, float]] | None]:

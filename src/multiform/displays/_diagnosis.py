@@ -62,7 +62,7 @@ class PlanDisplay:
         height = max((y for _, y in place.values()), default=0) + 1
         width = max((x for x, _ in place.values()), default=0) + 1
         ax = axes_for(self, ax, figsize=(1.2 + 3.4 * width, 0.8 + 0.72 * height))[0]
-        parted = {step.parent for step in self.steps if len(step.diagnoses) < len(self.class_names)}
+        parted = {step.parent for step in self.steps if len(step.diagnoses) < len(self.class_names) or step.condition}
         for step in self.steps:
             x, y = place[step.node]
             text = f"{step.test}  {step.price:.2f}\n{step.came:.0%} come here"
@@ -73,7 +73,9 @@ class PlanDisplay:
                 arrow = {"arrowstyle": "->", "color": GREY}
                 ax.annotate("", (x, y - 0.3), (from_x, from_y + 0.3), arrowprops=arrow)
                 if step.parent in parted:
-                    condition = f"if {' or '.join(step.diagnoses)}"
+                    condition = f"if {step.condition or ' or '.join(step.diagnoses)}".replace(
+                        "if otherwise", "otherwise"
+                    )
                     ax.text(x + 0.04, y - 0.42, condition, fontsize=8, color=GREY, va="center")
             # Who stops: a bar to the right, as long as the share, a colour and a word for each diagnosis.
             left = x + 0.3

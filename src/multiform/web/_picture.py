@@ -25,7 +25,7 @@ def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words
     places: dict[int, tuple[float, float]] = {}
     boxes = []
     for row, step in enumerate(shown):
-        parted = len(step.diagnoses) < len(classes) and step.parent >= 0
+        parted = (len(step.diagnoses) < len(classes) or step.condition != "") and step.parent >= 0
         depth = depths[step.node] = depths.get(step.parent, 0) + parted
         x, y = MARGIN + INDENT * min(depth, 6), 2 + ROW * row
         width = WIDE - x - MARGIN
@@ -54,7 +54,7 @@ def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words
                 "price": words.money(step.price) if step.price else words("free"),
                 "came": words.percent(step.came),
                 "stop": words.percent(stop),
-                "condition": words("path_if", diagnosis=", ".join(step.diagnoses)) if parted else "",
+                "condition": _condition(step, words) if parted else "",
                 "bar": bar,
                 "bars": bars,
                 "way": way,
@@ -67,6 +67,13 @@ def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words
         "boxes": boxes,
         "more": len(steps) - len(shown),
     }
+
+
+def _condition(step: FlowStep, words: Words) -> str:
+    """With which result, or which diagnosis so far, one comes to a box."""
+    if step.condition == "otherwise":
+        return words("path_otherwise")
+    return words("path_if", diagnosis=step.condition or ", ".join(step.diagnoses))
 
 
 def colours(classes: Sequence[str]) -> list[tuple[str, int]]:

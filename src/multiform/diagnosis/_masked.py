@@ -1,0 +1,451 @@
+"""One classifier for all evidence sets: it reads the results that are known, and which those are.
+
+The inputs are the encoded results, 0 where a test was not done, and for each test whether it was. A quadratic
+classifier on these is trained on many copies of the patients, each with a random part of the tests; so it answers on
+any set, and no other has to be trained for a search, a plan or a session.
+
+With ``A x - b`` linear in x, the residual on a set S is a sum over its tests,
+
+    A x_S - b  =  sum_{t in S} (A_t x_t + a_t)  -  b,       f_k = ||A_k x_S - b_k||^2 + noise energy,
+
+so the terms of every patient and test are computed once, and many sets are one product of a 0-1 matrix with them. As
+in `EvidenceModels`, there is a model for each fold: a training patient is judged by the one that has not seen it, a
+new one by the mean of ``-log f`` over all.
+
+All evidence has a classifier of its own beside it, without masks, and the two are mixed as unseen patients like best:
+what the plan is compared with is as good as a classifier that was made for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax
+
+from multiform._typing import Array, Bools, Doubles, Floats, Ints
+from multiform.classifier import QMSClassifier
+from multiform.defaults import auto_passes, batch_size_for, components_for
+from multiform.diagnosis._tariff import members
+from multiform.loyalty import Alterations, loyalty_levels
+from multiform.prediction import fit_temperature, log_scores
+from multiform.separators import Separators
+from multiform.solvers import AdamSolver
+from multiform.state import require, require_array, require_names, require_numbers, require_temperature
+from multiform.training import Member, Trainer
+
+MOST_COPIES, FEWEST_COPIES, MASKED_ROWS = 60, 8, 20_000  # of each patient; so many rows in all, where there are few
+FULL_EVERY = 10  # one copy in so many knows everything
+TRIED_ON = 6  # masked copies that the settings are chosen on
+MANY_PATIENTS = 2_000  # from which on one fold is enough to choose on
+# Floor of the ratio loss, and noise: gates and thresholds want little noise, a few hundred noisy patients much.
+SETTINGS: tuple[tuple[float, float], ...]
+SETTINGS = ((0.5, 0.1), (0.5, 0.3), (0.1, 1.0), (0.1, 2.0), (0.1, 3.0), (0.1, 5.0), (0.1, 8.0))
+CLEAR_PASSES = 3  # times as many passes where there is little noise
+SHARES = (0.0, 0.5, 1.0)  # of the classifier of all evidence, in what answers on it
+NUMBERS_AT_ONCE = 4_000_000  # residuals
+SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
+
+LARGEST = 1e12  # coefficients of a row, in a model file: with results of a million deviations f is still a number
+
+Setting = tuple[float, float, bool]  # alpha, noise, and whether steps of numbers are read
+Copies = tuple[Array, Bools]  # the patient of each copy, and the tests that are known of it
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratics:
+    """Member functions of several models, in the units of their inputs.
+
+    Attributes
+    ----------
+    components : array, shape (n_models, m, q, p)
+    offsets : array, shape (n_models, m, q)
+    energy : array, shape (n_models, m)
+        What noise adds to f.
+    """
+
+    components: Floats
+    offsets: Floats
+    energy: Floats
+
+    @classmethod
+    def of(cls, separators: Sequence[Separators]) -> Quadratics:
+        """Of trained models."""
+        found = [one.in_user_units() for one in separators]
+        q = separators[0].coefficients.shape[1]  # the row after these, if any, is what noise adds
+        return cls(
+            np.stack([components[:, :q] for components, _ in found]).astype(np.float32),
+            np.stack([offsets[:, :q] for _, offsets in found]).astype(np.float32),
+            np.stack([(offsets[:, q:] ** 2).sum(axis=1) for _, offsets in found]).astype(np.float32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.energy)
+
+    def scores(self, X: Floats) -> Floats:
+        """``-log f`` of every row by every model: shape (n, n_models, m)."""
+        residual = X @ self.components.reshape(-1, self.components.shape[3]).T - self.offsets.reshape(-1)
+        f = (residual.reshape(len(X), *self.offsets.shape) ** 2).sum(axis=3) + self.energy
+        return np.asarray(log_scores(f), dtype=np.float32)
+
+    def state(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"components": self.components, "offsets": self.offsets, "energy": self.energy}
+
+    @classmethod
+    def from_state(cls, state: Any, m: int, width: int) -> Quadratics:
+        """The inverse of `state`, checked."""
+        require_names(state, "member functions", ["components", "offsets", "energy"])
+        components = require_array(state["components"], (None, m, None, width), "f", "components")
+        offsets = require_array(state["offsets"], components.shape[:3], "f", "offsets")
+        energy = require_array(state["energy"], components.shape[:2], "f", "energy")
+        single = all(one.dtype == np.float32 for one in (components, offsets, energy))
+        require(components.size and single, "member functions have the wrong type")
+        largest = np.abs(components).sum(axis=3, dtype=np.float64) + np.abs(offsets)
+        require((largest < LARGEST).all(), "a member function is not finite, or too large")
+        require((energy >= 0).all() and (energy < LARGEST).all(), "what noise adds is not finite, or too large")
+        return cls(components, offsets, energy)
+
+    def own_scores(self, X: Floats, model: Array) -> Floats:
+        """Of every row by one model, which `model` says: shape (n, m)."""
+        scores = np.empty((len(X), self.energy.shape[1]), dtype=np.float32)
+        for one in np.unique(model):
+            part = model == one
+            scores[part] = self.part(one).scores(X[part])[:, 0]
+        return scores
+
+    def part(self, model: int) -> Quadratics:
+        """One of the models alone."""
+        return Quadratics(*(array[model : model + 1] for array in (self.components, self.offsets, self.energy)))
+
+
+@dataclass(frozen=True, eq=False)
+class MaskedClassifier:
+    """What answers on any evidence set, without the patients whom it was learnt from.
+
+    Attributes
+    ----------
+    column_owner : array
+        The test that each encoded column belongs to.
+    n_tests : int
+    masked, full : Quadratics
+        The classifier of all sets, and that of all evidence: a model for each fold.
+    share : float
+        Of the second, on all evidence.
+    temperatures : tuple of float
+        Of both, on all evidence.
+    prior : array, shape (m,)
+        Log shares of the classes: the scores where nothing is known.
+    betas : tuple of float
+        Of the stopping rule.
+    altered : dict of str to Quadratics
+        Models of altered class weights (section 3.1): "held back" are those of the rule, of every beta, class and fold;
+        "shown" those of the loyalty type that a session shows, which have learnt from everybody.
+    """
+
+    column_owner: Array
+    n_tests: int
+    masked: Quadratics
+    full: Quadratics
+    share: float
+    temperatures: tuple[float, float]
+    prior: Doubles
+    betas: tuple[float, ...] = ()
+    altered: dict[str, Quadratics] = field(default_factory=dict)
+
+    @property
+    def n_classes(self) -> int:
+        return len(self.prior)
+
+    def inputs(self, rows: Floats, known: Bools) -> Floats:
+        """The results that are known, 0 for all others, and which those are."""
+        return read_inputs(rows, known, self.column_owner)
+
+    def scores(self, tests: int, rows: Floats) -> Floats:
+        """Scores of new patients, averaged over the folds: shape (n, m)."""
+        if not tests:
+            return np.tile(self.prior, (len(rows), 1)).astype(np.float32)
+        known = np.broadcast_to(members([tests], self.n_tests), (len(rows), self.n_tests))
+        X = self.inputs(rows, known)
+        masked = self.masked.scores(X).mean(axis=1)
+        return self.mixed(masked, self.full.scores(X).mean(axis=1)) if known.all() else masked
+
+    def mixed(self, masked: Floats, full: Floats) -> Floats:
+        """What both classifiers say on all evidence."""
+        warm, full_warm = self.temperatures
+        told = self.share * log_softmax(full / full_warm, axis=1)
+        return np.asarray(told + (1 - self.share) * log_softmax(masked / warm, axis=1), dtype=np.float32)
+
+    def claims(self, tests: int, rows: Floats, kind: str = "held back", fold: Array | None = None) -> Array:
+        """How many classes keep each patient although held back (or pushed), |B(x)|: shape (n_weights, n).
+
+        With `fold`, by the one model that this says of each patient, else by the mean of all.
+        """
+        alterations, n = alterations_of(kind, self.betas, self.n_classes), len(rows)
+        counts = np.zeros((len(alterations.beta) + len(alterations.gamma), n), dtype=np.int64)
+        if not tests:  # where nothing is known, no class keeps anybody
+            return counts
+        known = np.broadcast_to(members([tests], self.n_tests), (n, self.n_tests))
+        scores = self.altered[kind].scores(self.inputs(rows, known)).reshape(n, len(alterations), -1, self.n_classes)
+        told = scores.mean(axis=2) if fold is None else scores[np.arange(n), :, fold]
+        for member, (step, altered) in enumerate(alterations):
+            counts[step] += told[:, member].argmax(axis=1) == altered
+        return counts
+
+    def loyalty(self, tests: int, rows: Floats) -> Array:
+        """The loyalty type of new patients (Definition 6)."""
+        claims = self.claims(tests, rows, "shown")
+        levels = alterations_of("shown", self.betas, self.n_classes).levels
+        return np.array(levels)[loyalty_levels(claims[:1], claims[1:])]
+
+    # -------------------------------------------------------------------------------------------- model files
+
+    def state(self) -> dict[str, Any]:
+        """As plain values."""
+        plain = {name: getattr(self, name) for name in ("share", "prior")}
+        plain |= {"temperatures": list(self.temperatures), "betas": list(self.betas)}
+        plain |= {"masked": self.masked.state(), "full": self.full.state()}
+        return plain | {"altered": {kind: models.state() for kind, models in self.altered.items()}}
+
+    @classmethod
+    def from_state(cls, state: Any, m: int, n_tests: int, column_owner: Array) -> MaskedClassifier:
+        """The inverse of `state`, checked."""
+        names = ["share", "prior", "temperatures", "betas", "masked", "full", "altered"]
+        require_names(state, "the masked models", names)
+        width = len(column_owner) + n_tests
+        masked, full = (Quadratics.from_state(state[name], m, width) for name in ("masked", "full"))
+        require(len(masked) == len(full), "there is not a model of all evidence for each fold")
+        betas, share, temperatures = tuple(state["betas"]), state["share"], tuple(state["temperatures"])
+        require_numbers([*betas, share, *temperatures], "a figure of the masked models")
+        require(all(0 < beta < 1 for beta in betas), "a beta of the masked models is out of range")
+        require(0 <= share <= 1 and len(temperatures) == 2, "the mixture of the masked models is wrong")
+        for temperature in temperatures:
+            require_temperature(temperature, "a temperature of the masked models")
+        prior = require_array(state["prior"], (m,), "f", "the prior of the masked models")
+        require((prior <= 0).all() and np.isfinite(prior).all(), "the prior of the masked models holds no chances")
+        kinds = state["altered"]
+        named = isinstance(kinds, dict) and {"shown"} <= {*kinds} <= {"shown", "held back"}
+        require(named, "an altered model is missing")
+        altered = {kind: Quadratics.from_state(models, m, width) for kind, models in kinds.items()}
+        for kind, models in altered.items():
+            n_models = len(alterations_of(kind, betas, m)) * (1 if kind == "shown" else len(masked))
+            require(len(models) == n_models, "an altered model is missing")
+        return cls(column_owner, n_tests, masked, full, share, temperatures, prior, betas, altered)
+
+
+def read_inputs(rows: Floats, known: Bools, column_owner: Array) -> Floats:
+    """The results that are known, 0 for all others, and which those are."""
+    read = np.where(known[:, column_owner], rows, 0)
+    return np.ascontiguousarray(np.hstack([read, known]), dtype=np.float32)
+
+
+def alterations_of(kind: str, betas: tuple[float, ...], n_classes: int) -> Alterations:
+    """How the altered models of a kind weigh the classes."""
+    if kind == "shown":
+        return Alterations.of(SHOWN_BETA, SHOWN_GAMMA, n_classes)
+    return Alterations(betas, (), n_classes)
+
+
+class MaskedModels:
+    """The training patients, encoded, and the one classifier of all evidence sets; the face of `EvidenceModels`.
+
+    `undone` says which tests each patient did not have, `always` which are known from the start, and `steps` which
+    columns are but steps of numbers, to be read if that is better. An `estimator`, if there is one, says how to train.
+    `flattery` is by how much the choice of a setting makes the accuracy on all evidence too good: by how much it is
+    above that of patients who are answered at the setting that is best for the other folds.
+    """
+
+    def __init__(
+        self,
+        rows: Floats,
+        target: Ints,
+        fold: Array,
+        column_owner: Array,
+        n_classes: int,
+        estimator: QMSClassifier | None,
+        betas: tuple[float, ...],
+        seed: int,
+        n_jobs: int | None,
+        *,
+        n_tests: int,
+        undone: Array | None = None,
+        always: int = 0,
+        steps: Bools | None = None,
+    ) -> None:
+        self.rows, self.target, self.fold, self.column_owner = rows, target, fold, column_owner
+        self.n_classes, self.n_tests, self.betas = n_classes, n_tests, betas
+        self.seed, self.n_jobs = seed, n_jobs
+        self.n_folds = int(fold.max()) + 1
+        self._how = QMSClassifier() if estimator is None else estimator
+        settings = SETTINGS
+        if estimator is not None:
+            levels = [noise for _, noise in SETTINGS] if isinstance(estimator.noise, str) else [float(estimator.noise)]
+            settings = tuple((float(estimator.alpha), noise) for noise in levels)
+        self._steps = np.zeros(len(column_owner), dtype=bool) if steps is None else steps
+        reads = (True, False) if self._steps.any() else (True,)
+        self._settings = tuple((*setting, read) for read in reads for setting in settings)
+        self.done = np.ones((len(rows), n_tests), dtype=bool) if undone is None else ~members(undone, n_tests)
+        self._random, self._always = np.random.default_rng(seed), members([always], n_tests)[0]
+        self._unseen: dict[int, Floats] = {}
+        self._train()
+
+    @property
+    def sets(self) -> list[int]:
+        """The sets that were asked for."""
+        return list(self._unseen)
+
+    @property
+    def masks(self) -> Floats:
+        """The patients that each fold's model learns from: shape (n_folds, n)."""
+        return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
+
+    @property
+    def prior(self) -> Doubles:
+        """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
+        judged = np.zeros((self.n_folds, self.n_classes), dtype=np.int64)
+        np.add.at(judged, (self.fold, self.target), 1)
+        counts = judged.sum(axis=0) - judged
+        return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
+
+    @property
+    def values(self) -> Floats:
+        """The encoded results, NaN where a test was not done."""
+        return np.where(self.done[:, self.column_owner], self.rows, np.float32(np.nan))
+
+    # ------------------------------------------------------------------------------------------------ training
+
+    def _train(self) -> None:
+        """Both classifiers, each with the setting that unseen patients like best, and how they are mixed."""
+        n = len(self.target)
+        self._copies = self._masked_copies(int(np.clip(MASKED_ROWS // n, FEWEST_COPIES, MOST_COPIES)))
+        self._setting, masked, _ = self._best(self._copies, self._masked_copies(TRIED_ON))
+        everybody = np.arange(n), self.done
+        _, full, self.flattery = self._best(everybody, everybody)
+        X = read_inputs(self.rows, self.done, self.column_owner)
+        told, temperatures = [], []
+        for models in (masked, full):
+            scores = models.own_scores(X, self.fold)
+            temperatures.append(fit_temperature(scores, self.target))
+            told.append(log_softmax(scores / temperatures[-1], axis=1))
+        mixtures = [log_softmax(share * told[1] + (1 - share) * told[0], axis=1) for share in SHARES]
+        share = SHARES[int(np.argmin([-one[np.arange(n), self.target].mean() for one in mixtures]))]
+        mixture = share, (temperatures[0], temperatures[1]), self.prior.mean(axis=0), self.betas
+        self.classifier = MaskedClassifier(self.column_owner, self.n_tests, masked, full, *mixture)
+        self._unseen[(1 << self.n_tests) - 1] = self.classifier.mixed(
+            masked.own_scores(X, self.fold), full.own_scores(X, self.fold)
+        )
+
+    def _masked_copies(self, n_copies: int) -> Copies:
+        """Copies of all patients with random tests, any number of them; now and then with all."""
+        n, known = len(self.target), []
+        for copy in range(n_copies):
+            size = np.full(n, self.n_tests) if copy % FULL_EVERY == 0 else self._random.integers(0, self.n_tests + 1, n)
+            place = self._random.random((n, self.n_tests)).argsort(axis=1).argsort(axis=1)
+            known.append(((place < size[:, None]) | self._always) & self.done)
+        return np.tile(np.arange(n), n_copies), np.concatenate(known)
+
+    def _best(self, copies: Copies, judges: Copies) -> tuple[Setting, Quadratics, float]:
+        """The setting of the least log loss of unseen patients, the models of all folds with it, and its flattery."""
+        folds = range(self.n_folds) if len(self.target) < MANY_PATIENTS else range(1)
+        who, known = judges
+        judged = np.isin(self.fold[who], folds)
+        who, X = who[judged], read_inputs(self.rows[who[judged]], known[judged], self.column_owner)
+        fold, target, places = self.fold[who], self.target[who], np.arange(len(who))
+        tried, losses, right = [], [], []
+        for setting in self._settings:
+            tried.append(self._fitted(copies, setting, folds))
+            scores = tried[-1].own_scores(X, fold)
+            losses.append(-log_softmax(scores / fit_temperature(scores, target), axis=1)[places, target])
+            right.append(scores.argmax(axis=1) == target)
+        best = int(np.mean(losses, axis=1).argmin())
+        if len(folds) < self.n_folds:
+            return self._settings[best], self._fitted(copies, self._settings[best], range(self.n_folds)), 0.0
+        best_of_others = np.array([np.mean(np.stack(losses)[:, fold != one], axis=1).argmin() for one in folds])
+        flattery = float(np.mean(right[best]) - np.mean(np.stack(right)[best_of_others[fold], places]))
+        return self._settings[best], tried[best], flattery
+
+    def _fitted(
+        self, copies: Copies, setting: Setting, folds: Sequence[int], factors: Doubles | None = None
+    ) -> Quadratics:
+        """A model for each row of class factors and each fold, -1 for one that learns from everybody."""
+        (alpha, noise, read_steps), how, (who, known) = setting, self._how, copies
+        rows = self.rows if read_steps else np.where(self._steps, 0, self.rows)
+        X = read_inputs(rows[who], known, self.column_owner)
+        n, p = X.shape
+        batch_size = batch_size_for(how.batch_size, n)
+        n_passes = auto_passes(n, batch_size, "adam") * (CLEAR_PASSES if noise < 1 else 1)
+        n_passes = n_passes if isinstance(how.max_iter, str) else int(how.max_iter)
+        weights = [None if fold < 0 else self.masks[fold][who] for fold in folds]
+        factors = np.ones((1, self.n_classes)) if factors is None else factors
+        members_ = [Member(self.seed, noise, factor, weight) for factor in factors for weight in weights]
+        n_components = components_for(how.n_components, len(self.target), p, self.n_classes)
+        shared: dict[str, Any] = {"alpha": alpha, "n_jobs": self.n_jobs, "device": how.device}
+        with Trainer(X, self.target[who], self.n_classes, scaling="standard", **shared) as trainer:
+            solver = AdamSolver(n_passes, batch_size, float(how.learning_rate))
+            trained = trainer.train(members_, solver, n_components)
+            return Quadratics.of([trained.separators(member) for member in range(len(members_))])
+
+    # ----------------------------------------------------------------------------------------------- answering
+
+    def fit(self, sets: Sequence[int], kind: str = "nominal") -> None:
+        """See to it that the altered models of a kind are there, and remember what these sets tell, all at once."""
+        if kind != "nominal":
+            self._alter(kind)
+        if 0 not in self._unseen:
+            self._unseen[0] = self.prior[self.fold].astype(np.float32)
+        new = [one for one in dict.fromkeys(map(int, sets)) if one not in self._unseen]
+        masked = self.classifier.masked
+        offsets, energy = masked.offsets[self.fold], masked.energy[self.fold]
+        at_once = max(1, NUMBERS_AT_ONCE // offsets.size)
+        for begin in range(0, len(new), at_once):
+            part = new[begin : begin + at_once]
+            residual = members(part, self.n_tests).astype(np.float32) @ self._terms.reshape(self.n_tests, -1)
+            residual = residual.reshape(len(part), *offsets.shape) - offsets
+            scores = log_scores((residual**2).sum(axis=3) + energy).astype(np.float32)
+            self._unseen.update(zip(part, scores, strict=True))
+
+    @cached_property
+    def _terms(self) -> Floats:
+        """``A_t x_t + a_t`` of every test and training patient, by the fold that judges it: shape (T, n, m, q)."""
+        A, width = self.classifier.masked.components, len(self.column_owner)
+        terms = np.empty((self.n_tests, len(self.rows), *A.shape[1:3]), dtype=np.float32)
+        for t in range(self.n_tests):
+            own = np.flatnonzero(self.column_owner == t)
+            for fold in range(self.n_folds):
+                part = np.flatnonzero(self.fold == fold)
+                term = np.einsum("nc,kqc->nkq", self.rows[np.ix_(part, own)], A[fold][:, :, own])
+                terms[t, part] = term + A[fold][:, :, width + t]
+        return np.asarray(terms * self.done.T[:, :, None, None], dtype=np.float32)
+
+    def unseen(self, tests: int) -> Floats:
+        """Scores of the training patients, each by the fold model that has not seen it: shape (n, m); remembered."""
+        self.fit([tests])
+        return self._unseen[tests]
+
+    def scores(self, tests: int, rows: Floats) -> Floats:
+        """Scores of new patients: shape (n, m)."""
+        return self.classifier.scores(tests, rows)
+
+    def claims(self, tests: int, rows: Floats | None = None, kind: str = "held back") -> Array:
+        """Of new patients, or of the training patients by models that have not seen them."""
+        self._alter(kind)
+        if rows is None:
+            return self.classifier.claims(tests, self.rows, kind, self.fold)
+        return self.classifier.claims(tests, rows, kind)
+
+    def _alter(self, kind: str) -> None:
+        """Train the altered models of a kind, once."""
+        altered = self.classifier.altered
+        if kind not in altered:
+            factors = alterations_of(kind, self.betas, self.n_classes).factors
+            folds = [-1] if kind == "shown" else range(self.n_folds)
+            altered[kind] = self._fitted(self._copies, self._setting, folds, factors)
+
+    def kept(self, with_rule: bool) -> MaskedClassifier:
+        """What answers, without the patients."""
+        for kind in ("shown", "held back") if with_rule else ("shown",):
+            self._alter(kind)
+        return self.classifier

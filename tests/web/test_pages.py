@@ -1,11 +1,9 @@
-"""The pages without a browser: forms, languages, versions of a case, tables; and words that are complete."""
+"""The pages without a browser: forms, languages, versions of a case, tables."""
 
 import json
 import re
 import time
-from importlib.resources import files
 from pathlib import Path
-from string import Formatter
 
 import polars as pl
 import pytest
@@ -16,7 +14,6 @@ from tests.web.conftest import served
 pytest.importorskip("starlette")
 from multiform.web import application
 from multiform.web._forms import as_number
-from multiform.web._words import Words, chosen, languages
 
 
 @pytest.fixture(scope="module")
@@ -40,66 +37,9 @@ def begun(browser, **form):
     return answer.headers["location"]
 
 
-# ------------------------------------------------------------------------------------------------------------- words
-
-
-def test_languages_have_the_same_sentences_with_the_same_places():
-    folder = files("multiform.web") / "words"
-    known = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.iterdir()}
-    assert set(known) == {"en.json", "de.json"}
-
-    def places(sentence):
-        return {name for _, name, _, _ in Formatter().parse(sentence) if name}
-
-    english, german = known["en.json"], known["de.json"]
-    assert list(english) == list(german)
-    assert {key: places(text) for key, text in english.items()} == {key: places(text) for key, text in german.items()}
-
-
-def test_every_sentence_is_used_and_every_sentence_that_is_used_is_there():
-    room = files("multiform.web")
-    texts = [path.read_text(encoding="utf-8") for path in room.iterdir() if path.name.endswith(".py")]
-    texts += [path.read_text(encoding="utf-8") for path in (room / "templates").iterdir()]
-    used = set(re.findall(r"(?:\bw|words|speak)(?:\.raw)?\(\s*['\"]([a-z0-9_]+)['\"]", "\n".join(texts)))
-    known = set(json.loads((room / "words" / "en.json").read_text(encoding="utf-8")))
-    composed = {key for key in known if key.startswith(("loyalty_", "error_4"))} | {"decimal", "thousands", "language"}
-    quoted = {key for key in known if any(f'"{key}"' in text or f"'{key}'" in text for text in texts)}
-    assert used <= known | {"loyalty_"}
-    assert known - composed - quoted == set()
-
-
-@pytest.mark.parametrize(
-    ("cookie", "accepted", "found"),
-    [
-        (None, "", "en"),
-        (None, "de-CH, de;q=0.9, en;q=0.8", "de"),
-        (None, "fr, en;q=0.2, de;q=0.1", "en"),
-        ("de", "en", "de"),
-        ("xx", "de", "de"),
-        (None, "de;q=" + "9" * 1000, "en"),
-        (None, ", ;;q=,*", "en"),
-    ],
-)
-def test_the_language_is_the_readers(cookie, accepted, found):
-    assert chosen(languages(), cookie, accepted).code == found
-
-
-def test_numbers_as_one_writes_them():
-    words = languages()["de"]
-    assert [words.number(x) for x in (0, 1234567, 0.5, -2.25, 1e-7)] == ["0", "1.234.567", "0,5", "−2,25", "1e−07"]
-    assert [words.percent(x) for x in (0, 0.001, 0.5, 0.9999, 1)] == ["0 %", "< 1 %", "50 %", "> 99 %", "100 %"]
-    assert words.money(1234.5) == "1.234,50"
-    assert isinstance(words, Words)
-
-
 @pytest.mark.parametrize("text", ["", "1,2,3", "1.2.3", "nan", "inf", "1e999", "0x10", "١"])
 def test_what_is_no_number(text):
     assert as_number(text) in (None, 1.0)  # digits of other scripts are digits
-
-
-def test_an_unknown_language_is_refused():
-    with pytest.raises(ValueError, match="language of application must be one of de, en; got 'fr'"):
-        languages("fr")
 
 
 # ------------------------------------------------------------------------------------------------------------ a plan
@@ -280,12 +220,11 @@ def test_why_an_answer_is_given_or_deferred(threshold, told):
     assert ("How sure the answer is" in page) == (threshold > float("-inf"))
 
 
-def test_numbers_that_no_model_can_read():
+def test_numbers_beyond_everything():
     with served(samples.plain_model()) as server, server.browser() as browser:
-        page = browser.post("/cases", data={"f0": "1e308", "f1": "5"})
-        assert page.status_code == 200
-        assert 'role="alert" lang="en"' in page.text
-        assert 'value="1e308"' in page.text
+        page = browser.get(browser.post("/cases", data={"f0": "1e308", "f1": "5"}).headers["location"]).text
+        assert 'value="1e+308"' in page
+        assert "No change of the open columns alters the answer" in page
 
 
 GOLDEN = sorted((Path(__file__).parents[1] / "files" / "golden" / "0.1.0").glob("*.mfm"))
@@ -350,26 +289,42 @@ def test_a_table_is_answered_row_by_row(desk):
     assert "'=1+1" in found["pain"].to_list()  # a spreadsheet program runs nothing of it
     page = browser.get(where).text
     assert "400 rows are answered." in page
-    assert "column &#39;pain&#39; has shifted" in page
+    assert "pain has shifted:" in page
+    assert "pain =1+1 (training: no, sometimes, yes)" in page
     assert browser.get(f"{where}/report").status_code == 404
     assert browser.post(where, data={}).headers["location"] == "/table"
     assert browser.get(where).status_code == 404
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "tsv", "csv.gz"])
+@pytest.mark.parametrize(
+    "suffix", ["parquet", "pq", "tsv", "tab", "txt", "csv.gz", "arrow", "feather", "ipc", "lz4.arrow", "stream.arrow"]
+)
 def test_tables_of_other_formats(desk, suffix, tmp_path):
     import gzip
 
+    import pyarrow.feather
+
     path, table = tmp_path / f"new.{suffix}", samples.patients().drop("state")
-    if suffix == "parquet":
+    if suffix in ("parquet", "pq"):
         table.write_parquet(path)
-    elif suffix == "tsv":
+    elif suffix in ("tsv", "tab"):
         table.write_csv(path, separator="\t")
-    else:
+    elif suffix == "txt":
+        table.write_csv(path)
+    elif suffix == "csv.gz":
         path.write_bytes(gzip.compress(table.write_csv().encode()))
+    elif suffix == "stream.arrow":
+        table.write_ipc_stream(path)
+    elif suffix == "feather":  # as pandas writes it: with LZ4, and categories
+        pyarrow.feather.write_feather(table.to_pandas().astype({"pain": "category"}), path)
+    else:
+        table.write_ipc(path, compression="lz4" if suffix.startswith("lz4") else "uncompressed")
     browser = desk.page
     where = sent(browser, path.name, path.read_bytes())
     assert "400 rows are answered." in browser.get(where).text
+    found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
+    answers, _ = samples.table_model().answers(table)
+    assert found["label"].to_list() == answers["label"].to_list()
 
 
 def test_a_labelled_table_has_a_report(desk):
@@ -392,25 +347,30 @@ def test_tables_that_cannot_be_answered(desk):
     page = browser.get(sent(browser, "a.csv", b"a,b\n1,2\n")).text
     assert "The table has no column &#39;age (years)&#39;, which the model needs" in page
     assert browser.get(sent(browser, "a.csv", b"")).text.count("a.csv is empty") == 1
-    assert "cannot be read as parquet" in browser.post("/table", files={"table": ("a.parquet", b"no")}).text
+    assert "cannot be read as parquet" in browser.get(sent(browser, "a.parquet", b"no")).text
+    assert "the body is no Arrow stream" in browser.get(sent(browser, "a.arrow", b"no")).text
+    page = browser.get(sent(browser, "c.csv", samples.patients().drop("pain").write_csv().encode())).text
+    assert "c.csv: The table has no column &#39;pain&#39;" in page
     assert browser.post("/table", files={"table": ("a.exe", b"")}).status_code == 415
 
 
 def test_small_files_that_unpack_to_much(desk, tmp_path, monkeypatch):
     import gzip
 
-    from multiform.web import _tables
+    from multiform.web import _dropped
 
-    monkeypatch.setattr(_tables, "MOST_BYTES", 2**20)
-    browser = desk.page
+    monkeypatch.setattr(_dropped, "MOST_BYTES", 2**20)
+    browser, table = desk.page, samples.patients().drop("state").head(30)
+    long = table.with_columns(pl.lit("x" * 2**16).alias("pain"))
     many = pl.DataFrame({"age (years)": pl.zeros(1_000_001, eager=True)})
-    many.write_parquet(tmp_path / "many.parquet")
-    answer = browser.post("/table", files={"table": ("many.parquet", (tmp_path / "many.parquet").read_bytes())})
-    assert answer.status_code == 413
-    assert "may have 1,000,000 rows" in answer.text
-    long = samples.patients().drop("state").head(30).with_columns(pl.lit("x" * 2**16).alias("pain"))
-    page = browser.get(sent(browser, "long.csv.gz", gzip.compress(long.write_csv().encode()))).text
-    assert "MB of text, unpacked" in page
+    for number, frame in enumerate((long, many)):
+        frame.write_parquet(tmp_path / f"{number}.parquet")
+        frame.write_ipc(tmp_path / f"{number}.arrow", compression="zstd")
+        (tmp_path / f"{number}.csv.gz").write_bytes(gzip.compress(frame.write_csv().encode()))
+    assert all(path.stat().st_size < 2**20 for path in tmp_path.iterdir())
+    for path in sorted(tmp_path.iterdir()):
+        page = browser.get(sent(browser, path.name, path.read_bytes())).text
+        assert "MB, unpacked" in page, path.name
 
 
 def test_what_is_sent_never_touches_the_disk(desk, monkeypatch):

@@ -12,6 +12,7 @@ from tests.web import samples
 from tests.web.conftest import served
 
 pytest.importorskip("starlette")
+import multiform
 from multiform.web import application
 from multiform.web._forms import as_number
 
@@ -198,6 +199,57 @@ def test_every_kind_of_model_has_its_pages(model):
         assert page.text.count('class="differs"') == 1
         locked = browser.post(f"{where}/locks", data={"lock-f0": "yes"})
         assert "checked" in browser.get(locked.headers["location"].partition("#")[0]).text
+
+
+ENSEMBLES = ["plain", "gaps", "refuses gaps", "words", "partners", "codes", "loyalty", "triage"]
+
+
+@pytest.mark.parametrize("kind", ENSEMBLES)
+def test_ensembles_without_a_table_say_what_holds_and_what_would_alter(kind, tmp_path):
+    multiform.save(samples.ensemble(kind), tmp_path / "model.mfm")
+    model = multiform.load(tmp_path / "model.mfm")
+    cells = {"age": "58", "pain": "yes", "sugar": "6,1", "pressure": ""}
+    order = {"gaps": ["age", "sugar", "pressure"], "codes": ["age", "pain", "sugar"]}
+    order = order.get(kind, ["age", "sugar", "pain", "pressure"])
+    cells |= {"pain": "2"} if kind == "codes" else {}
+    form = {f"f{place}": cells[name] for place, name in enumerate(order)}
+    with served(tmp_path / "model.mfm") as server, server.browser() as browser, server.client() as program:
+        page = browser.get(browser.post("/cases", data=form).headers["location"].partition("#")[0]).text
+        assert "as a normal distribution" in page
+        assert ">for " in page.partition("What holds the decision")[2]
+        assert "Answer then" in page
+        first = program.post("/v1/predict", json={"rows": [_case(model, cells)]}).json()["answers"][0]
+        change = program.post("/v1/change", json={"case": _case(model, cells)}).json()["change"]
+        altered = _case(model, cells) | {one["column"]: one["to"] for one in change["changes"]}
+        assert 1 <= len(change["changes"]) <= 3
+        assert change["label"] != first["label"]
+        then = program.post("/v1/predict", json={"rows": [altered]}).json()["answers"][0]
+        assert then["label"] == change["label"]
+        told = program.post("/v1/assess", json={"case": _case(model, cells)}).json()
+        assert told["deciding"][0]["change"] > 0.01
+        assert "pressure (mmHg)" not in {one["column"] for one in told["deciding"]}  # it is not known anyway
+
+
+def _case(model, cells):
+    """The case as a program sends it."""
+    values = {"age": 58.0, "sugar": 6.1, "pressure": None, "pain": 2.0 if cells["pain"] == "2" else "yes"}
+    if not hasattr(model, "feature_names_in_"):
+        return {"x0": values["age"], "x1": values["pain"], "x2": values["sugar"]}
+    return {name: values[name.split()[0]] for name in model.feature_names_in_}
+
+
+def test_a_word_that_training_did_not_have_is_taken_as_missing():
+    model = samples.ensemble("words")
+    with served(model) as server, server.browser() as browser:
+        form = {"f0": "58", "f1": "6,1", "f2": "on Sundays", "f3": ""}
+        page = browser.get(browser.post("/cases", data=form).headers["location"].partition("#")[0]).text
+        assert "pain is on Sundays, and training had no, sometimes, yes or missing. It is taken as unknown." in page
+        choices = re.search(r'(?s)<select id="f2".*?</select>', browser.get("/").text)[0]
+        assert all(f">{one}<" in choices for one in ("no", "sometimes", "yes"))
+        table = samples.patients().select(model.feature_names_in_.tolist())
+        where = sent(browser, "new.csv", table.write_csv().encode())
+        found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
+        assert found["label"].to_list() == model.predict(table.to_pandas()).tolist()
 
 
 @pytest.mark.parametrize(

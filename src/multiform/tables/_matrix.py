@@ -129,14 +129,16 @@ class MatrixModel:
         for column in self._words:
             if column.name not in frame.columns:
                 raise TableError(f"The table has no column {column.name!r}, which the model needs.")
-        return polars().DataFrame(
-            {
-                column.name: as_text(frame[column.name])
-                if isinstance(column, Label)
-                else polars().Series(self._numbers(frame[column.name])).fill_nan(None)
-                for column in self._words
-            }
-        )
+        pl, found = polars(), {}
+        for column in self._words:
+            if isinstance(column, Label):
+                text = as_text(frame[column.name])
+                found[column.name] = text.set(
+                    ~text.is_in(column.values), None
+                )  # `familiarity` says which are not known
+            else:
+                found[column.name] = pl.Series(self._numbers(frame[column.name])).fill_nan(None)
+        return pl.DataFrame(found)
 
     @property
     def takes_gaps(self) -> bool:

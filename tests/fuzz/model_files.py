@@ -40,7 +40,6 @@ EDGES = (np.nan, np.inf, -np.inf, 0.0, -0.0, -1.0, 1.0, 5e-324, 1e-320, 1e-45, 1
 SHAPES = ((0,), (1,), (2,), (3,), (0, 0), (1, 1), (0, 10**9), (10**9, 0), (3, 0, 10**12), (1, 1, 1), (5, 1), (1, 5),
           (20_000,), (200, 200), ())  # fmt: skip
 MOST_BYTES = 1 << 22  # of a case
-MOST_DEPTH = 100  # of places that are changed
 MOST_COLUMNS = 100_000  # of rows that a model is asked about
 
 
@@ -85,7 +84,7 @@ def places(tree, path=(), sign=()):
         named = entry[0] if isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) else "*"
         own = (*sign, key if isinstance(key, str) else named)
         yield (*path, key), own
-        if isinstance(entry, dict | list) and len(path) < MOST_DEPTH:  # a deeper place is like its parents
+        if isinstance(entry, dict | list):
             yield from places(entry, (*path, key), own)
 
 

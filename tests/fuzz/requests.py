@@ -136,7 +136,8 @@ class Requests:
             case 3 if isinstance(parent, list):
                 parent[:] = parent * pick((2, 500))
             case 3:
-                parent[pick(("rows", "case", "test", "values", "version", ESCAPES, HTML, ""))] = pick(VALUES)
+                key = pick(("rows", "case", "test", "values", "version", ESCAPES, HTML, ""))
+                parent[key] = copy.deepcopy(pick(VALUES))
             case 4:
                 body[pick(("action", "rows", "test", "f0", "version", "event"))] = pick((pick(NUMBERS), pick(WORDS)))
 

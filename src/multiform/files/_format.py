@@ -63,6 +63,7 @@ WHOLE = -(2**63), 2**64 - 1  # what a whole number may be
 MOST_DEPTH = 64
 MOST_PADDING = 100_000, 16  # characters of an array of text in memory, and times those that it has; else of objects
 VALUE, OBJECT = 16, 8192  # bytes that a value and an object count for
+NESTED = 3  # times as much for an object inside another: scikit-learn's `repr` tries each level more than once
 
 
 class ModelFileError(ValueError):
@@ -226,14 +227,15 @@ class TreeReader:
     """Reads what `TreeWriter` wrote; `name` is what errors call the file.
 
     What is read counts against the allowance as if it were all written out: an array or an object that is meant once
-    more counts once more. So nothing that goes through a model part by part, as `repr` does, can take for ever.
+    more counts once more, and an object the more the deeper it is. So nothing that goes through a model part by part,
+    as `repr` does, can take for ever.
     """
 
     def __init__(self, arrays: Arrays, name: str, allowance: Allowance) -> None:
         self._arrays, self._name, self._allowance = arrays, name, allowance
         self._ordered: dict[tuple[str, str], Array] = {}  # so that one array stays one
-        self._objects: dict[int, tuple[Any, int]] = {}  # and what each has cost
-        self._spent = self._depth = 0
+        self._objects: dict[int, tuple[Any, int, int]] = {}  # what each has cost, and how many objects were around it
+        self._spent = self._depth = self._around = 0
 
     def _spend(self, n_bytes: int, what: str) -> None:
         self._spent += n_bytes
@@ -260,8 +262,8 @@ class TreeReader:
             case {"kind": str(kind), "id": int(number), **parts}:
                 return self._object(kind, number, {str(part): entries for part, entries in parts.items()})
             case {"same": int(number)} if number in self._objects:
-                found, cost = self._objects[number]
-                self._spend(cost, "its parts, written out,")
+                found, cost, around = self._objects[number]
+                self._spend(cost * NESTED ** max(0, self._around - around), "its parts, written out,")
                 return found
             case {"array": str(name), "order": "C" | "F" as order} if name in self._arrays:
                 array = self._arrays[name]
@@ -316,13 +318,15 @@ class TreeReader:
         if parts.keys() != {"params", "state"}:
             raise damaged(self._name, f"{kind} has other parts than params and state")
         read, before = {}, self._spent
-        self._spend(OBJECT, "its parts")
+        self._spend(OBJECT * NESTED**self._around, "its parts")
+        self._around += 1
         for part, entries in parts.items():
             if not isinstance(entries, dict):
                 raise damaged(self._name, f"{part} of {kind} is not an object")
             read[part] = {name: self.read(entry) for name, entry in entries.items()}
+        self._around -= 1
         found = made(kind, read["params"], read["state"])
-        self._objects[number] = found, self._spent - before
+        self._objects[number] = found, self._spent - before, self._around
         return found
 
 

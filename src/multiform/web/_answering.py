@@ -6,8 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from multiform.tables import Batch, Familiarity, TableError
 from multiform.web._model import TableModel
 
@@ -42,8 +40,8 @@ class Answering:
         """The answers to some rows, and what in them is unlike training."""
         answers, found = self.model.answers(rows, chances=chances)
         self.rows += len(answers)
-        values, counts = np.unique(answers["label"].to_numpy().astype(str), return_counts=True)
-        self.labels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        labels, counts = answers["label"].value_counts().get_columns()
+        self.labels.update(dict(zip(map(str, labels.to_list()), counts.to_list(), strict=True)))
         self.known += found.counted()
         return answers, found
 

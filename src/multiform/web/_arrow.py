@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from multiform.columns import polars
+from multiform.runtime import in_threads
 from multiform.web._problems import Problem
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -84,6 +85,34 @@ def text_size(frame: Any) -> int:
 def _check_size(size: int, most: int) -> None:
     if size > most:
         raise Problem(413, f"a body may hold {most >> 20} MB, unpacked; send fewer rows at a time.")
+
+
+def matrix_of_arrow(table: Any) -> Any:
+    """The rows of a table of numbers of one type, without gaps.
+
+    The columns of a part of a stream lie at equal distances, and so are a matrix already, which is turned around by
+    two threads: it takes as long as half a `predict`.
+    """
+    kind = np.dtype(table.schema.types[0].to_pandas_dtype())
+    matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
+    halves, start = [], 0
+    for part in table.to_batches():
+        rows, columns = matrix[start : start + len(part)], _side_by_side(part, kind).T
+        middle = len(part) // 2
+        halves += [(rows[:middle], columns[:middle]), (rows[middle:], columns[middle:])]
+        start += len(part)
+    in_threads(lambda half: np.copyto(*half), halves, 2)
+    return matrix
+
+
+def _side_by_side(part: Any, kind: Any) -> Any:
+    """The columns of a part of a table, a row each, where they lie, or else copied."""
+    columns = [column.to_numpy(zero_copy_only=False) for column in part.columns]
+    addresses = np.array([column.__array_interface__["data"][0] for column in columns])
+    steps = np.unique(np.diff(addresses))
+    if len(steps) == 1 and steps[0] >= len(part) * kind.itemsize:
+        return np.lib.stride_tricks.as_strided(columns[0], (len(columns), len(part)), (int(steps[0]), kind.itemsize))
+    return np.array(columns, dtype=kind)
 
 
 def matrix_of_json(body: bytes, n_columns: int) -> tuple[Any, bool] | None:

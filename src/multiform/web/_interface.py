@@ -20,7 +20,7 @@ from multiform.columns import polars
 from multiform.files import plain
 from multiform.tables import MatrixModel, Source, batches
 from multiform.web._answering import Answering, beside
-from multiform.web._arrow import ARROW, arrow_frame, arrow_table, matrix_of_json
+from multiform.web._arrow import ARROW, arrow_frame, arrow_table, matrix_of_arrow, matrix_of_json
 from multiform.web._model import PlanModel, TableModel
 from multiform.web._openapi import description
 from multiform.web._problems import Problem
@@ -183,11 +183,7 @@ def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
         kinds = {str(kind) for kind in table.schema.types}
         fits = set(wanted) <= set(table.column_names) if named else len(wanted) == table.num_columns
         if fits and len(kinds) == 1 and kinds <= {"float", "double"}:
-            columns = table.select(wanted).columns if named else table.columns
-            matrix = np.empty((len(columns), table.num_rows), dtype=np.float32 if kinds == {"float"} else np.float64)
-            for place, column in enumerate(columns):
-                matrix[place] = column.to_numpy()
-            return np.ascontiguousarray(matrix.T)
+            return matrix_of_arrow(table.select(wanted) if named else table)
     return arrow_frame(body, most)
 
 

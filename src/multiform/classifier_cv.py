@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from multiform import progress
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import (
     Categories,
@@ -61,6 +62,7 @@ from multiform.training import Member, Trainer
 __all__ = ["QMSClassifierCV"]
 
 CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
+OWN_SHARE = 0.3  # of the time, beside partners
 OWN = "QMS"  # what `cv_results_` calls our own settings
 RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
 PARTNERS = ("partners_", "partner_factors_")
@@ -289,12 +291,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         separators: list[Separators] = []
         unseen = np.empty((len(settings), n, m))
         with Trainer.of(self, encoded, target, classes, weight, scaling="auto") as trainer:
-            for columns in encodings.columns:
+            own = OWN_SHARE if others else 1.0
+            for k, columns in enumerate(encodings.columns):
                 members = [
                     Member(next(seeds), float(sigma), class_weights, mask, columns) for sigma in noise for mask in masks
                 ]
                 n_components = components_for(self.n_components, n, len(columns), m, sparse=sparse)
-                trained = trainer.train(members, solver, n_components)
+                with progress.part(*(own * at / len(encodings.columns) for at in (k, k + 1))):
+                    trained = trainer.train(members, solver, n_components)
                 separators += [trained.separators(member) for member in range(len(members))]
             for fold in range(n_folds):
                 held = np.flatnonzero(folds == fold)
@@ -306,7 +310,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             counts = None if weight is None and self.class_weight is None else whole * class_weights[target]
             told = target, m, counts, folds, random, self.n_jobs
             plain = _plain_columns(X, encoded)
-            partners, chances = cross_fitted(others, read_rows(plain, scaling), *told)
+            with progress.part(own, 1.0):
+                partners, chances = cross_fitted(others, read_rows(plain, scaling), *told)
             unseen = np.concatenate([unseen, chances])
         n_own = len(settings)
         temperatures, log_chances, shares = self._choice(unseen, target, whole, n_own)

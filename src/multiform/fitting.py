@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
@@ -205,7 +206,7 @@ class Monitor:
         if getattr(model, "_skl_callbacks", None) or hasattr(model, "_parent_callback_ctx"):
             self._callbacks = model._init_callback_context(max_subtasks=n_passes)
             self._callbacks.call_on_fit_task_begin(estimator=model)
-        self._since_best = 0
+        self._since_best, self._begin = 0, time.monotonic()
         self.scores: list[float] = []
         self.best: Separators | None = None
 
@@ -251,11 +252,14 @@ class Monitor:
         text = f"QMSClassifier: pass {state.passes}/{self._n_passes}, loss {state.losses[0][-1]:.4f}"
         if self.scores:
             text += f", validation accuracy {self.scores[-1]:.4f}"
-        sys.stderr.write(f"\r{text}")
+        left = (time.monotonic() - self._begin) / state.passes * (self._n_passes - state.passes)
+        text += f", {left:.0f} s left" if state.passes < self._n_passes else ""
+        # What is no terminal gets whole lines.
+        sys.stderr.write(f"\r{text:<79}" if sys.stderr.isatty() else f"{text}\n")
         sys.stderr.flush()
 
     def close(self, fitted: dict[str, Any]) -> None:
-        if self._model.verbose:
+        if self._model.verbose and sys.stderr.isatty():
             sys.stderr.write("\n")
         if self._callbacks is not None:
             self._callbacks.call_on_fit_task_end(estimator=self._model, reconstruction_attributes=lambda: fitted)

@@ -9,8 +9,11 @@ import datetime
 import gzip
 import io
 import os
+import re
 import traceback
+import zipfile
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import numpy as np
 import polars as pl
@@ -20,7 +23,15 @@ from tests.fuzz import Case
 
 SEPARATORS = (*[","] * 12, ";", "\t", "|", ":", ", ", "::")
 LINE_ENDS = (*["\n"] * 12, "\r\n", "\r\n", "\r", "\n\n", "\n\r\n")
-ENCODINGS = (*["utf-8"] * 20, "utf-8-sig", "utf-16", "utf-16-be", "utf-7")
+ENCODINGS = (
+    *["utf-8"] * 20, "utf-8-sig", "utf-16", "utf-16-be", "utf-7", "utf-32", "utf-32-le", "utf-16-le",
+    *["cp1252", "latin-1", "cp850", "cp1251", "mac_roman", "gb18030"],
+)  # fmt: skip
+BEFORE = (*[""] * 12, "sep=;", "sep=,", '"sep=|"', "a title\n", "a title\n\nand another\n", ",,,,\n", "x,y\n")
+WRITTEN = (
+    "172,1 cm", "80 kg", "> 120", "<5", "1.003,50", "1,003.50", "1 003,5", "12 %", "k.A.", "unbekannt", "-", "n/d",
+    "90+", "€ 5", "ca. 7", "5 mg/dl", "6 mg", "1'000", "−4", "ja", "nein", "x", "j", "n", "oui", "12.3.24", "1.2.3",
+)  # fmt: skip
 NUMBERS = (
     "0", "-0", "00", "007", "1", "-1.5", "+2", ".5", "5.", "1e5", "1e308", "-1e308", "1e309", "-1e999", "1e-320",
     "1e-400", "9007199254740993", "-9223372036854775808", "18446744073709551616", "1" * 40, "0." + "3" * 60, "1,5",
@@ -72,12 +83,23 @@ BYTES = (
     b"\xf4\x90\x80\x80",
     b"\xef\xbb\xbf",
 )
+CONTROLS = [chr(code) for code in range(32) if code not in (9, 10, 13)]  # which XML has not
 TYPES = (
     pl.Int8, pl.UInt8, pl.Int64, pl.UInt64, pl.Float32, pl.Float64, pl.Boolean, pl.String, pl.Date, pl.Datetime("us"),
     pl.Datetime("ns", "Europe/Rome"), pl.Time, pl.Duration, pl.Categorical, pl.Binary, pl.List(pl.Int64), pl.Null,
     pl.Struct({"a": pl.Int64}), pl.Decimal(20, 3), pl.Array(pl.Int64, 2), pl.Enum(["mild", "none"]), pl.Int128,
 )  # fmt: skip
-FORMATS = ("csv", "csv", "csv", "csv", "tsv", "csv.gz", "parquet", "arrow", "npz")
+FORMATS = ("csv", "csv", "csv", "csv", "tsv", "csv.gz", "xlsx", "xlsx", "ods", "parquet", "arrow", "npz")
+SHEET = "<sheetData>{}</sheetData>"
+BOMBS = (
+    '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="XFD1048576"><v>1</v></c></row>',
+    '<row r="1">' + '<c t="s"><v>0</v></c>' * 50 + "</row>" * 1,
+    '<row><c r="A1" t="s"><v>99999999</v></c></row>',
+    '<row r="999999999999"><c r="ZZZZ1"><v>1</v></c></row>',
+    "<row>" * 1000,
+    '<row r="2"><c r="B2" t="inlineStr"><is><t>level</t></is></c></row>',
+)
+REPEATS = ("2", "50", "1048576", "999999999", "-1", "x", "")
 QUICK = ("--model", "qms", "--noise", "1", "--max-iter", "2", "--components", "2", "--jobs", "1")
 
 
@@ -126,6 +148,10 @@ class Tables:
         match format:
             case "csv" | "tsv":
                 content = self._text(random, pick)
+            case "xlsx":
+                content = self._xlsx(random, pick)
+            case "ods":
+                content = self._ods(random, pick)
             case "csv.gz":
                 content = gzip.compress(self._text(random, pick), mtime=0)
             case _:
@@ -139,7 +165,7 @@ class Tables:
         mark, end = pick(SEPARATORS), pick(LINE_ENDS)
         names, *rows = [list(row) for row in self.rows]
         rows = rows[: int(pick((0, 1, 2, 5, 40, 40, 40)))]
-        pools = [NUMBERS, DATES, WORDS, MARKS]
+        pools = [NUMBERS, DATES, WORDS, MARKS, WRITTEN]
         if not random.integers(3):  # a whole column
             at, pool = int(random.integers(len(names))), pick(pools)
             for row in rows:
@@ -179,9 +205,68 @@ class Tables:
                 for row in rows:
                     row[at] = row[at].replace(" ", "\n") if row[at].startswith('"') else f'"{row[at]}\n"'
         text = end.join(mark.join(row) for row in [names, *rows]) + pick(("", end, end * 3))
+        if before := pick(BEFORE):
+            text = before + end + text
         if random.integers(3):
             text = text.replace("\x00", "")
-        return text.encode(pick(ENCODINGS))
+        return text.encode(pick(ENCODINGS), "replace")
+
+    def _cells(self, random, pick):
+        names, *rows = [list(row) for row in self.rows]
+        rows = rows[: int(pick((0, 1, 5, 40, 40)))]
+        for _ in range(int(random.integers(8))):
+            if rows:
+                pick(rows)[int(random.integers(len(names)))] = pick(pick((NUMBERS, DATES, WORDS, WRITTEN)))
+        table = [names, *rows]
+        if not random.integers(4):
+            table = [["a title"], [], *table]
+        return [["" if set(cell) & set(CONTROLS) else cell for cell in row] for row in table]
+
+    def _xlsx(self, random, pick):
+        """A workbook of text and numbers, the sheet of which may be anything."""
+        rows = []
+        for row in self._cells(random, pick):
+            cells = [
+                f"<c><v>{cell}</v></c>"
+                if re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", cell)
+                else f'<c t="inlineStr"><is><t>{escape(cell)}</t></is></c>'
+                for cell in row
+            ]
+            rows.append(f"<row>{''.join(cells)}</row>")
+        sheet = "".join(rows) if random.integers(4) else pick(BOMBS)
+        shared = f"<si><t>{'y' * int(pick((1, 100, 100_000)))}</t></si>"
+        main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+        relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+        package = "http://schemas.openxmlformats.org/package/2006/relationships"
+        parts = {
+            "xl/workbook.xml": f'<workbook {main} xmlns:r="{relation}"><sheets>'
+            '<sheet name="s" sheetId="1" r:id="rId1"/></sheets></workbook>',
+            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}"><Relationship Id="rId1" '
+            f'Type="{relation}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+            "xl/sharedStrings.xml": f"<sst {main}>{shared}</sst>",
+            "xl/worksheets/sheet1.xml": f"<worksheet {main}>{SHEET.format(sheet)}</worksheet>",
+        }
+        return _zipped(parts, random, pick)
+
+    def _ods(self, random, pick):
+        names = {"office": "office", "table": "table", "text": "text"}
+        spaces = " ".join(f'xmlns:{k}="urn:oasis:names:tc:opendocument:xmlns:{v}:1.0"' for k, v in names.items())
+        rows = []
+        for row in self._cells(random, pick):
+            cells = []
+            for cell in row:
+                again = f' table:number-columns-repeated="{pick(REPEATS)}"' if not random.integers(200) else ""
+                told = f"<text:p>{escape(cell)}</text:p>" if cell else ""
+                cells.append(f'<table:table-cell office:value-type="string"{again}>{told}</table:table-cell>')
+            again = f' table:number-rows-repeated="{pick(REPEATS)}"' if not random.integers(200) else ""
+            rows.append(f"<table:table-row{again}>{''.join(cells)}</table:table-row>")
+        content = (
+            f"<office:document-content {spaces}><office:body><office:spreadsheet>"
+            f'<table:table table:name="s">{"".join(rows)}</table:table>'
+            "</office:spreadsheet></office:body></office:document-content>"
+        )
+        parts = {"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": content}
+        return _zipped(parts, random, pick)
 
     # ------------------------------------------------------------------------------------------------- judging
 
@@ -194,17 +279,31 @@ class Tables:
             if not _done("fit", table, "-t", "level", "-o", model, *QUICK):
                 return _nothing_else(folder, table)
             # A table that was learnt can be answered, whatever is in it.
-            assert _done("predict", model, table, "-o", folder / "answers.csv"), "learnt, and refused"
+            assert _done("predict", model, table, "-o", folder / "answers.csv", "--plain"), "learnt, and refused"
         else:
             model = self.folder / f"{'loyal' if how == 'loyal' else 'model'}.mfm"
-            if not _done("predict", model, table, "-o", folder / "answers.csv"):
+            if not _done("predict", model, table, "-o", folder / "answers.csv", "--plain"):
                 return _nothing_else(folder, table)
+            _done("predict", model, table, "-o", folder / "alike.csv")  # an encoding may not have every letter
         answers = pl.read_csv(folder / "answers.csv", infer_schema_length=0)
         chances = answers["chance"].cast(pl.Float64)
         assert len(answers), "no answers"
         assert chances.is_between(0, 1).all(), chances
         assert not chances.is_null().any(), chances
         return "answered"
+
+
+def _zipped(parts, random, pick):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", pick((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED))) as archive:
+        for name, content in parts.items():
+            content = content.encode("utf-8", "replace")
+            if not random.integers(20):
+                content = _damaged(content, random, pick)
+            if not random.integers(100):
+                content += b" " * 300_000_000
+            archive.writestr(name, content)
+    return buffer.getvalue()
 
 
 def _done(*words):

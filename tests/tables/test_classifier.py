@@ -60,7 +60,9 @@ def test_trained_on_pandas():
 def test_columns_may_be_missing_only_if_they_are_not_used():
     fitted = model("table")
     np.testing.assert_array_equal(fitted.predict(table().drop("id", "always", "kind")), fitted.predict(table()))
-    with pytest.raises(TableError, match=r"has no column 'petal', which the model needs; it has 'id', 'sepal'"):
+    with pytest.raises(
+        TableError, match=r"has no column 'petal', which the model needs; the nearest is 'sepal'; it has 'id', 'sepal'"
+    ):
         fitted.predict(table().drop("petal"))
 
 

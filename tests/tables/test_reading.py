@@ -128,10 +128,9 @@ def refusal(text, tmp_path, name="table.csv"):
         ("a,b,c\n1,2,3\n4\n", ["line 3", "column 'b'", "1 cell,", "names 3 columns"]),
         ('a,b\n"x\ny",2\n3,4\n5\n', ["line 5", "column 'b'"]),
         ('a,b\n1,2\n"3,4\n5,6\n', ["line 3", "never closed"]),
-        (b"a,b\n1,2\n\xff,3\n", ["line 3", "not UTF-8"]),
-        ("a,b\n1,2\n".encode("utf-16"), ["is UTF-16", "iconv -f utf-16"]),
+        ("a,b\né,2\n".encode() + b"\xff,3\n", ["line 3", "not UTF-8", "--encoding"]),
+        ("a,b\n1,2\n".encode("utf-16")[:-1], ["is not utf-16"]),
         ("a,b\rc,d\n1,2,3\n", ["line 1", "carriage return"]),
-        ("a,b,a\n1,2,3\n", ["line 1", "column 3", "'a' comes twice"]),
         (b"\x00\x01\x02\n", ["zero bytes"]),
         (gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)[:-20], ["is damaged"]),
     ],
@@ -158,7 +157,7 @@ def test_what_is_not_there(tmp_path):
     assert sources([tmp_path / "table.xls"], "csv")[0].format == "csv"
     with pytest.raises(TableError, match="is a folder; give its files"):
         sources([tmp_path])
-    with pytest.raises(TableError, match="format must be one of csv, tsv, parquet, arrow, npz; got 'xml'"):
+    with pytest.raises(TableError, match="format must be one of csv, tsv, xlsx, ods, parquet, arrow, npz; got"):
         sources(["-"], "xml")
 
 

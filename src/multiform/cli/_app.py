@@ -29,6 +29,7 @@ from multiform.cli._terminal import say
 # Command -> its module, which is imported when it runs, so that `--help` comes at once, and its one-line help.
 COMMANDS = {
     "demo": ("_demo", "A tour in under a minute, on data that come with the package."),
+    "describe": ("_describe", "Say what is in a table, what is odd in it, and what would help."),
     "fit": ("_fit", "Train a model on a table."),
     "predict": ("_predict", "Predict the rows of a table: label, chance, loyalty."),
     "evaluate": ("_evaluate", "Compare a model's answers with the truth."),

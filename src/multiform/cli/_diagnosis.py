@@ -11,7 +11,7 @@ import numpy as np
 
 import multiform
 from multiform.cli._files import check_output, write_model
-from multiform.cli._shared import Console, command, names, seed_and_jobs, table_files, text_table
+from multiform.cli._shared import Console, command, missing_words, names, seed_and_jobs, table_files, text_table
 
 
 @command(
@@ -51,6 +51,7 @@ from multiform.cli._shared import Console, command, names, seed_and_jobs, table_
 @click.option("--tolerance", type=click.FloatRange(0, 1), default=0.005, help="The accuracy that may be lost.")
 @click.option("--time-limit", type=click.FloatRange(min=0), default=60.0, help="Seconds for the exact search.")
 @click.option("--as-classes", is_flag=True, help="The target's values are classes, however many there are.")
+@missing_words
 @seed_and_jobs
 @table_files
 def plan(
@@ -61,7 +62,8 @@ def plan(
     known: tuple[str, ...],
     group: str | None,
     as_classes: bool,
-    file_format: str | None,
+    missing: tuple[str, ...],
+    how: dict[str, Any],
     console: Console,
     **settings: Any,
 ) -> None:
@@ -70,19 +72,23 @@ def plan(
     The plan is followed by `multiform diagnose`. The file holds the training rows, in the form that the plan reads
     them: treat it as you treat the data.
     """
-    found = multiform.tables.sources(files, file_format)
+    found = multiform.tables.sources(files, **how)
     check_output(output, (costs_path, *(source.path for source in found)))
     costs, discounts = multiform.diagnosis.read_costs(_prices(costs_path), None)
     for name, role in ((target, "target"), (group, "group")):
         if name in costs:
             raise ValueError(f"{costs_path} has a price for {name!r}, which is the {role}; it cannot be a test, too.")
     with console.progress("reading") as progress:
-        frame = multiform.tables.read(found, progress)
+        frame = multiform.columns.without(multiform.tables.read(found, progress, console.note), missing)
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
-            raise ValueError(f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target.")
+            ends = multiform.tables.nearest(lacking[0], frame.columns, "it has")
+            raise ValueError(
+                f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target; {ends}"
+            )
         if group is not None and group not in frame.columns:
-            raise ValueError(f"The table has no column {group!r}, which --group names; it has {list(frame.columns)}.")
+            ends = multiform.tables.nearest(group, frame.columns, "it has")
+            raise ValueError(f"The table has no column {group!r}, which --group names; {ends}")
         labels, present, _ = multiform.tables.learn_labels(frame[target], as_classes)
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")

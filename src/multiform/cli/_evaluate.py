@@ -39,7 +39,7 @@ def evaluate(
     target: str | None,
     require: str | None,
     strict: bool,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
 ) -> None:
     """Compare a model's answers with the truth, on rows that it has not seen.
@@ -51,7 +51,9 @@ def evaluate(
     required = _required(require, model)
     judged = multiform.tables.Judgement(model, _target(model, target, model_path))
     with console.progress("predicting") as progress:
-        for batch in multiform.tables.batches(multiform.tables.sources(files, file_format)):
+        for batch in multiform.tables.batches(multiform.tables.sources(files, **how)):
+            for sentence in batch.dialect.notes:
+                console.note(sentence)
             try:
                 judged.add(batch.frame)
             except multiform.tables.TableError as error:
@@ -91,7 +93,7 @@ def report(
     plan_path: str | None,
     no_baselines: bool,
     strict: bool,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
     **told: Any,
 ) -> None:
@@ -100,13 +102,13 @@ def report(
     How well it does and against which baselines, what its loyalty types are worth, which rows it is least sure of, how
     it was made.
     """
-    found = multiform.tables.sources(files, file_format)
+    found = multiform.tables.sources(files, **how)
     check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     plan = None if plan_path is None else opened_plan(plan_path)
     with console.progress("reading") as progress:
         name = _target(model, target, model_path)
-        frame, labels = multiform.tables.labelled(model, multiform.tables.read(found, progress), name)
+        frame, labels = multiform.tables.labelled(model, multiform.tables.read(found, progress, console.note), name)
         if not len(labels):
             raise ValueError("No row has a label, so there is nothing to report.")
         known, overlap = model.familiarity(frame), model.overlap(frame, labels)

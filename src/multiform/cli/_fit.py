@@ -10,7 +10,17 @@ import click
 
 import multiform
 from multiform.cli._files import check_output, write_model
-from multiform.cli._shared import Console, columns_table, command, names, one_line, seed_and_jobs, share, table_files
+from multiform.cli._shared import (
+    Console,
+    columns_table,
+    command,
+    missing_words,
+    names,
+    one_line,
+    seed_and_jobs,
+    share,
+    table_files,
+)
 
 MODELS = ("loyalty", "triage", "cv", "qms")
 MOST_SHOWN = 60  # columns in the table for people
@@ -27,6 +37,7 @@ def _column_options(command: Any) -> Any:
         ("--drop", "drop", "Columns to leave out."),
     ):
         command = names(option, parameter, help=f"{what} Separated by commas.")(command)
+    command = missing_words(command)
     return command
 
 
@@ -76,18 +87,19 @@ def _column_options(command: Any) -> Any:
 @seed_and_jobs
 @table_files
 def fit(
-    files: tuple[str, ...], target: str, output: str, file_format: str | None, console: Console, **options: Any
+    files: tuple[str, ...], target: str, output: str, how: dict[str, Any], console: Console, **options: Any
 ) -> None:
     """Train a model on a table and write it to a file.
 
-    FILE is CSV, TSV, Parquet, Arrow or NPZ, - for standard input; several files, or a pattern, are one table. What
-    each column is taken for is shown, and saved with the model; --as-number and its like overrule it.
+    FILE is CSV, TSV, Excel (.xlsx, .ods), Parquet, Arrow or NPZ, - for standard input; several files, or a pattern,
+    are one table. What each column is taken for is shown, and saved with the model; --as-number and its like overrule
+    it.
     """
     model_name = _model_name(options)
-    found = multiform.tables.sources(files, file_format)
+    found = multiform.tables.sources(files, **how)
     check_output(output, (source.path for source in found))
     with console.progress("reading") as progress:
-        frame = multiform.tables.read(found, progress)
+        frame = multiform.tables.read(found, progress, console.note)
         progress(None, "training")
         begin = time.perf_counter()
         try:
@@ -131,7 +143,7 @@ def _model_name(options: dict[str, Any]) -> str:
 
 
 def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
-    roles = ("drop", "numbers", "categories", "dates", "texts", "identifiers")
+    roles = ("drop", "numbers", "categories", "dates", "texts", "identifiers", "missing")
     table = multiform.tables.TableClassifier(
         **{name: options[name] for name in (*roles, "as_classes", "merge_classes")}
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+from pathlib import Path
 from typing import Any
 
 import click
@@ -12,6 +13,8 @@ import multiform
 from multiform.cli._files import check_output, opened
 from multiform.cli._shared import Console, columns_table, command, model_file, one_line, text_table
 
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".ods", ".parquet")
+SAME_LABELS, LARGEST_DIFFERENCE = 0.999, 1e-3  # rows on a boundary may fall on either side of it
 MOST_LETTERS = 2000  # of a note or a figure of the training
 
 
@@ -26,36 +29,85 @@ def info(model_path: str | None, console: Console) -> None:
         data = _installation()
         console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
         return
+    if Path(model_path).suffix.lower() in TABLES and not multiform.files.is_model_file(model_path):
+        raise ValueError(
+            f"{model_path} is not a model file of multiform; `multiform describe` says what is in a table."
+        )
     data = multiform.files.describe(model_path)
     console.result(data, _text(model_path, data))
 
 
-@command("multiform export model.mfm --onnx model.onnx")
+@command(
+    "multiform export model.mfm --onnx model.onnx", "multiform export model.mfm --onnx model.onnx --check train.csv"
+)
 @model_file
 @click.option("--onnx", "onnx_path", required=True, metavar="FILE", help="The ONNX file to write.")
-@click.option("--double", is_flag=True, help="The inputs are doubles instead of floats.")
-def export(model_path: str, onnx_path: str, double: bool, console: Console) -> None:
+@click.option("--numbers", is_flag=True, help="One matrix X of numbers as input, those that the columns become.")
+@click.option("--double", is_flag=True, help="That matrix holds doubles instead of floats.")
+@click.option("--check", metavar="FILE", help="A table, as that of training, to compare the answers with Python's on.")
+def export(model_path: str, onnx_path: str, numbers: bool, double: bool, check: str | None, console: Console) -> None:
     """Write a model as ONNX, which onnxruntime reads without Python.
 
-    The outputs are label and probabilities; loyalty and loyalty_score, or accepted and trust, where the model has
-    them. What makes numbers of a table's columns is not part of it: the inputs are the numbers, in the order that
-    is told.
+    The inputs are the columns of the table as they are: numbers as doubles, dates as seconds since 1970, all others as
+    text. The outputs are label and probabilities; loyalty and loyalty_score, or accepted and trust, where the model has
+    them; and unfamiliar, whether a cell of the row is unlike training.
     """
     from multiform.export import to_onnx
 
     check_output(onnx_path, [model_path])
     model = opened(model_path)
-    converted = to_onnx(model.estimator_, onnx_path, double=double)
-    inputs, outputs = model.encoded_names(), [output.name for output in converted.graph.output]
-    text = "\n".join(
-        [
-            f"{type(model.estimator_).__name__} written to {onnx_path}",
-            f"outputs: {', '.join(outputs)}",
-            f"input X, {'double' if double else 'float'}, {len(inputs)} columns:",
-            *(f"  {number:>4}  {name}" for number, name in enumerate(inputs)),
-        ]
-    )
-    console.result({"output": onnx_path, "inputs": inputs, "outputs": outputs}, text)
+    of_table = isinstance(model, multiform.tables.TableClassifier) and not numbers
+    if check is not None and not of_table:
+        raise click.UsageError("--check compares models of tables, which read columns as they are")
+    converted = to_onnx(model if of_table else model.estimator_, None if check else onnx_path, double=double)
+    outputs = [output.name for output in converted.graph.output]
+    inputs = [one.name for one in converted.graph.input] if of_table else model.encoded_names()
+    data: dict[str, Any] = {"output": onnx_path, "inputs": inputs, "outputs": outputs}
+    if check is not None:
+        data["checked"] = _checked(converted, model, check, console)
+        with multiform.files.atomic_path(onnx_path) as part:
+            part.write_bytes(converted.SerializeToString())
+    how = "each of its own" if of_table else f"in one matrix X of {'doubles' if double else 'floats'}"
+    lines = [
+        f"{type(model.estimator_).__name__} written to {onnx_path}",
+        f"outputs: {', '.join(outputs)}",
+        f"inputs: {len(inputs)} columns, {how}:",
+        *(f"  {number:>4}  {one_line(name)}" for number, name in enumerate(inputs)),
+    ]
+    if check is not None:
+        found = data["checked"]
+        lines.append(
+            f"checked on {found['rows']} rows of {check}: {found['same_labels']} labels as in Python, chances differ "
+            f"by {found['largest_difference']:.1g} at most"
+        )
+    console.result(data, "\n".join(lines))
+
+
+def _checked(converted: Any, model: Any, path: str, console: Console) -> dict[str, Any]:
+    """How the answers of the graph differ from Python's, on rows that have no cell unlike training."""
+    import numpy as np
+
+    from multiform.export import onnx_inputs
+
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise ImportError('--check needs onnxruntime; install it with pip install "multiform[onnx]".') from error
+
+    table = multiform.tables.read(multiform.tables.sources([path]), note=console.note)
+    table = table.filter(multiform.columns.polars().Series(~model.familiarity(table).unfamiliar))
+    if not len(table):
+        raise ValueError(f"{path} has no row whose cells are all as in training, so there is nothing to compare.")
+    session = onnxruntime.InferenceSession(converted.SerializeToString(), providers=["CPUExecutionProvider"])
+    label, chances, *_ = session.run(["label", "probabilities"], onnx_inputs(model, table))
+    same = int(np.sum(label == model.predict(table)))
+    difference = float(np.abs(chances - model.predict_proba(table)).max())
+    if same < SAME_LABELS * len(table) or difference > LARGEST_DIFFERENCE:
+        raise ValueError(
+            f"The answers of the graph differ from Python's: {len(table) - same} of {len(table)} labels, and chances "
+            f"by {difference:.2g}; nothing was written. Please report it."
+        )
+    return {"rows": len(table), "same_labels": same, "largest_difference": difference}
 
 
 def _installation() -> dict[str, Any]:

@@ -7,7 +7,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,10 +18,11 @@ from multiform.cli._files import check_output, opened, refuse_shifts, say_unfami
 from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
 from multiform.cli._terminal import visible
 
-ANSWER_FORMATS = ("csv", "tsv", "parquet", "jsonl")
+ANSWER_FORMATS = ("csv", "tsv", "xlsx", "parquet", "jsonl")
 OTHER_SUFFIXES = {"pq": "parquet", "ndjson": "jsonl"}
 FOR_SPREADSHEETS = ("csv", "tsv")
-Write = Callable[[Any], None]
+MOST_ROWS = 1_048_575  # of a sheet, below the names of its columns
+Write = Callable[[Any, Any], None]  # a frame, and the dialect of the input
 
 
 @command(
@@ -36,9 +37,14 @@ Write = Callable[[Any], None]
     default="-",
     show_default=False,
     metavar="FILE",
-    help="Where to: .csv, .tsv, .parquet or .jsonl; standard output, as csv, if not given.",
+    help="Where to: .csv, .tsv, .xlsx, .parquet or .jsonl; standard output, as csv, if not given.",
 )
 @click.option("--output-format", type=click.Choice(ANSWER_FORMATS), help="If the name does not say it.")
+@click.option(
+    "--plain",
+    is_flag=True,
+    help="csv and tsv with commas or tabs, decimal points and UTF-8, and not as the input is written.",
+)
 @names("--keep", help="Columns of the table to copy to the output.")
 @click.option("--chances", is_flag=True, help="The chance of every class, too.")
 @click.option(
@@ -51,43 +57,50 @@ def predict(
     files: tuple[str, ...],
     output: str,
     output_format: str | None,
+    plain: bool,
     keep: tuple[str, ...],
     chances: bool,
     excel_safe: bool,
     strict: bool,
-    file_format: str | None,
+    how: dict[str, Any],
     console: Console,
 ) -> None:
     """Predict the rows of a table, in their order.
 
     Each row gets a label, the chance that it is right, and its loyalty type (strong, normal or weak); a model with a
     promise says which answers are accepted. A cell that is unlike training is named and taken as unknown. The table is
-    read a piece at a time, so it may be larger than memory. The output appears when it is complete.
+    read a piece at a time, so it may be larger than memory. The output appears when it is complete. csv is written as
+    the input is: separator, decimal comma, encoding.
     """
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
     written_as = _answer_format(output, output_format)
     if excel_safe and written_as not in FOR_SPREADSHEETS:
         raise click.UsageError(f"--excel-safe is for csv and tsv; {written_as} has no formulas")
-    found = multiform.tables.sources(files, file_format)
+    found = multiform.tables.sources(files, **how)
     if output != "-":
         check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
     labels: Counter[str] = Counter()
     known = multiform.tables.Familiarity()
     rows = n_formulas = 0
+    dialect = multiform.tables.Dialect() if plain else None  # that of the input is known once it is read
     with console.progress("predicting") as progress, _answer_writer(output, written_as, excel_safe) as write:
         for batch in multiform.tables.batches(found):
+            for sentence in batch.dialect.notes:
+                console.note(sentence)
             lacking = [name for name in keep if name not in batch.frame.columns]
             if lacking:
-                raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep.")
+                ends = multiform.tables.nearest(lacking[0], batch.frame.columns, "it has")
+                raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep; {ends}")
             try:
                 answers, familiar = model.answers(batch.frame, chances=chances)
             except multiform.tables.TableError as error:
                 raise batch.located(error) from error
             taken = {name: f"{name} given" for name in keep if name in answers.columns}
             told = batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers
-            write(multiform.tables.without_formulas(told) if excel_safe else told)
+            dialect = batch.dialect if dialect is None else dialect
+            write(multiform.tables.without_formulas(told) if excel_safe else told, dialect)
             if written_as in FOR_SPREADSHEETS and not excel_safe:
                 n_formulas += multiform.tables.n_formulas(told)
             labels.update(dict(answers["label"].cast(str).value_counts().rows()))
@@ -114,9 +127,11 @@ def _answer_format(output: str, output_format: str | None) -> str:
     suffix = "csv" if output == "-" else Path(output).suffix.lower().lstrip(".")
     found = output_format or OTHER_SUFFIXES.get(suffix, suffix)
     if found not in ANSWER_FORMATS:
-        raise click.UsageError(f"{output}: name the output .csv, .tsv, .parquet or .jsonl, or give --output-format")
-    if output == "-" and found == "parquet":
-        raise click.UsageError("parquet cannot be written to standard output; give --output a file")
+        raise click.UsageError(
+            f"{output}: name the output .csv, .tsv, .xlsx, .parquet or .jsonl, or give --output-format"
+        )
+    if output == "-" and found in ("parquet", "xlsx"):
+        raise click.UsageError(f"{found} cannot be written to standard output; give --output a file")
     return found
 
 
@@ -127,8 +142,8 @@ def _answer_writer(output: str, written_as: str, excel_safe: bool) -> Iterator[W
         yield _appender(sys.stdout.buffer, written_as, excel_safe)
         return
     with multiform.files.atomic_path(output) as part:
-        if written_as == "parquet":
-            with _parquet_parts(part, output) as write:
+        if written_as in ("parquet", "xlsx"):
+            with _parquet_parts(part, output) if written_as == "parquet" else _workbook(part) as write:
                 yield write
             return
         with open(part, "wb") as stream:
@@ -140,19 +155,59 @@ def _appender(stream: BinaryIO, written_as: str, excel_safe: bool) -> Write:
     # All text in quotation marks, as other countries' programs take a semicolon for the end of a cell.
     quoted: Any = "non_numeric" if excel_safe else "necessary"
 
-    def write(frame: Any) -> None:
+    def write(frame: Any, dialect: Any) -> None:
         nonlocal begun
         # By way of Python, whose streams say it when nobody reads them any more.
         if written_as == "jsonl":
-            text = frame.write_ndjson()
+            text, encoding = frame.write_ndjson(), "utf-8"
         else:
-            mark = "\t" if written_as == "tsv" else ","
-            text = frame.write_csv(include_header=not begun, separator=mark, quote_style=quoted)
-        stream.write((visible(text) if stream.isatty() else text).encode("utf-8"))
+            mark = "\t" if written_as == "tsv" else dialect.separator
+            commas = dialect.decimal_comma and mark != ","  # which must not be both
+            text = frame.write_csv(include_header=not begun, separator=mark, decimal_comma=commas, quote_style=quoted)
+            encoding = dialect.encoding
+        stream.write(_encoded(visible(text) if stream.isatty() else text, encoding, begun))
         stream.flush()
         begun = True
 
     return write
+
+
+def _encoded(text: str, encoding: str, begun: bool) -> bytes:
+    """The text in the input's encoding, with its mark at the beginning if it has one."""
+    if begun:  # no mark in the midst
+        native = "le" if sys.byteorder == "little" else "be"
+        encoding = {"utf-8-sig": "utf-8", "utf-16": f"utf-16-{native}", "utf-32": f"utf-32-{native}"}.get(
+            encoding, encoding
+        )
+    try:
+        return text.encode(encoding)
+    except UnicodeEncodeError:
+        with suppress(UnicodeEncodeError):
+            return text.replace("…", "...").encode(encoding)
+        raise ValueError(
+            f"The answers have a letter that {encoding}, which the input is in, has not; --plain writes UTF-8."
+        ) from None
+
+
+@contextmanager
+def _workbook(part: Path) -> Iterator[Write]:
+    """A workbook is written as a whole; nothing in it is a formula."""
+    frames: list[Any] = []
+
+    def write(frame: Any, dialect: Any) -> None:
+        frames.append(frame)
+        if sum(map(len, frames)) > MOST_ROWS:
+            raise ValueError(f"A sheet has {MOST_ROWS:,} rows at most; write .csv or .parquet.")
+
+    yield write
+    try:
+        import xlsxwriter
+    except ImportError as error:
+        raise ImportError('Workbooks are written with xlsxwriter; pip install "multiform[cli]".') from error
+    whole = multiform.columns.polars().concat(frames, how="vertical_relaxed")
+    settings = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
+    with xlsxwriter.Workbook(str(part), settings) as book:
+        whole.write_excel(book, worksheet="answers", float_precision=4)
 
 
 @contextmanager
@@ -163,7 +218,7 @@ def _parquet_parts(part: Path, output: str) -> Iterator[Write]:
         with multiform.files.folder_beside(output) as folder:
             pieces: list[Path] = []
 
-            def write(frame: Any) -> None:
+            def write(frame: Any, dialect: Any) -> None:
                 pieces.append(folder / f"{len(pieces):09d}.parquet")
                 frame.write_parquet(pieces[-1])
 

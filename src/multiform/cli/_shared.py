@@ -20,21 +20,45 @@ import multiform
 from multiform.cli._terminal import say, visible, visible_json
 
 # As in `multiform.tables`, which takes a while to import; a test compares them.
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npz")
+FORMATS = ("csv", "tsv", "xlsx", "ods", "parquet", "arrow", "npz")
 
 model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 def table_files(command: Any) -> Any:
-    """The files of a table, and what they hold."""
+    """The files of a table, and `how` to read them, as `multiform.tables.sources` takes it."""
+
+    @wraps(command)
+    def with_how(*args: Any, **options: Any) -> Any:
+        how = {name: options.pop(f"file_{name}") for name in ("format", "encoding", "sheet")}
+        _put_in_order(options)
+        return command(*args, how=how, **options)
+
     formats = click.option(
         "--format",
         "file_format",
         type=click.Choice(FORMATS),
         help="What the files hold, where their names do not say it; standard input (-) is csv.",
     )
-    return click.argument("files", nargs=-1, required=True, metavar="FILE...")(formats(command))
+    text = "What text files are in, as cp1252 or utf-16; recognised if not given."
+    encodings = click.option("--encoding", "file_encoding", metavar="NAME", help=text)
+    text = "The sheet of a workbook; the first if not given."
+    sheets = click.option("--sheet", "file_sheet", metavar="NAME", help=text)
+    files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+    return files(formats(encodings(sheets(with_how))))
+
+
+def _put_in_order(options: dict[str, Any]) -> None:
+    """A table where the model is expected, and the other way round, is what was meant; it is said."""
+    files, model = options["files"], options.get("model_path")
+    models = [path for path in files if multiform.files.is_model_file(path)]
+    if model is not None and len(models) == 1 and not multiform.files.is_model_file(model):
+        options["model_path"] = models[0]
+        options["files"] = tuple(path for path in (model, *files) if path != models[0])
+        options["console"].note(f"{models[0]} is the model and {model} a table; the model comes first.")
+    elif models:
+        raise click.UsageError(f"{models[0]} is a model file and no table; `multiform info` says what is in it")
 
 
 strict_option = click.option(
@@ -66,17 +90,25 @@ def names(*option: str, help: str) -> Callable[[Any], Any]:
     return click.option(*option, multiple=True, callback=read, metavar="NAMES", help=help)
 
 
+missing_words = names("--na", "missing", help="Words or numbers that stand for a missing value, as lost,999.")
+
+
 class Console:
     """One command's voice: `as_json` one object on standard output and nothing else anywhere, `quiet` results alone."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.as_json, self.quiet = as_json, quiet
         self._notes: list[str] = []
+        self._held: list[str] | None = None  # notes that wait until no bar is in their way
 
     def note(self, sentence: str) -> None:
-        """Something worth knowing that is not the result."""
+        """Something worth knowing that is not the result; it is said once."""
+        if sentence in self._notes:
+            return
         self._notes.append(sentence)
-        if not (self.as_json or self.quiet):
+        if self._held is not None:
+            self._held.append(sentence)
+        elif not (self.as_json or self.quiet):
             say(f"note: {sentence}", err=True)
 
     def result(self, data: dict[str, Any], text: str) -> None:
@@ -89,25 +121,60 @@ class Console:
 
     @contextmanager
     def progress(self, words: str) -> Iterator[Callable[..., None]]:
-        """A bar on a terminal; nothing when piped, quiet, or for programs.
+        """A bar on a terminal, with the time that is left; nothing when piped, quiet, or for programs.
 
         It is told how much is done, from 0 to 1 or None where that is not known, and maybe what is being done now.
+        What is trained inside tells it by itself (`multiform.progress`).
         """
         if self.as_json or self.quiet or not sys.stderr.isatty():
             yield lambda share, words=None: None
             return
         from rich.console import Console as RichConsole
-        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            SpinnerColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as RichProgress
 
-        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()
-        with RichProgress(*columns, TimeElapsedColumn(), console=RichConsole(stderr=True), transient=True) as bar:
-            task = bar.add_task(words, total=None)
+        clocks = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
+        columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *clocks
+        self._held = []
+        try:
+            with RichProgress(*columns, console=RichConsole(stderr=True), transient=True) as bar:
+                stage = _Stage(bar, words)
+                with multiform.progress.heard(stage.heard):
+                    yield stage.at
+        finally:
+            held, self._held = self._held, None
+            for sentence in held:
+                say(f"note: {sentence}", err=True)
 
-            def at(share: float | None, words: str | None = None) -> None:
-                bar.update(task, description=words, completed=share or 0, total=None if share is None else 1)
 
-            yield at
+class _Stage:
+    """What is being done now, and how much of it is; the bar of a stage never goes back."""
+
+    def __init__(self, bar: Any, words: str) -> None:
+        self._bar, self._words, self._share = bar, words, 0.0
+        self._task = bar.add_task(words, total=None)
+
+    def at(self, share: float | None, words: str | None = None) -> None:
+        """A stage, or how far it is."""
+        if words is not None and words != self._words and share is None:  # a new one, with clocks of its own
+            self._bar.remove_task(self._task)
+            self._task = self._bar.add_task(words, total=None)
+            self._words, self._share = words, 0.0
+        self._share = max(self._share, share or 0.0)
+        self._bar.update(self._task, description=words, completed=self._share, total=None if share is None else 1)
+
+    def heard(self, share: float, words: str) -> None:
+        """By what is trained."""
+        self._share = max(self._share, share)
+        told = f"{self._words}: {words}" if words else None
+        self._bar.update(self._task, description=told, completed=self._share, total=1)
 
 
 def command(*examples: str, reads: bool = True) -> Callable[[Callable[..., None]], click.Command]:

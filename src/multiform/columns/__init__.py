@@ -17,6 +17,7 @@ from multiform.columns._cells import (
     polars,
     typed,
     with_numbers,
+    without,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
 from multiform.columns._encodings import ENRICHED, FARTHEST, Encoding, Encodings
@@ -32,7 +33,9 @@ from multiform.columns._kinds import (
     Number,
     Text,
     column_from,
+    spellings,
 )
+from multiform.columns._notation import Notation, has_decimal_commas
 from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
@@ -55,6 +58,7 @@ __all__ = [
     "Encodings",
     "Label",
     "Measure",
+    "Notation",
     "Number",
     "Seen",
     "Shift",
@@ -70,12 +74,15 @@ __all__ = [
     "counts_rows",
     "decide",
     "frame_numbers",
+    "has_decimal_commas",
     "holds_words",
     "learn_frame",
     "numbers_or_text",
     "places_of",
     "polars",
+    "spellings",
     "typed",
     "warn_of_unknown",
     "with_numbers",
+    "without",
 ]

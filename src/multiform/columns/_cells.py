@@ -6,6 +6,7 @@ is arrays, where it is None, NaN, or what pandas has for them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
@@ -14,6 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from multiform._typing import Array, Doubles
+from multiform.columns._notation import PLAIN, Notation, notation_of, numbers_in, without_words
 
 # What stands for a missing value in a text table.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
@@ -30,12 +32,20 @@ DATE_FORMATS = (
     "%Y/%m/%d %H:%M:%S",
     "%d.%m.%Y",
     "%d.%m.%Y %H:%M",
+    "%d.%m.%Y %H:%M:%S",
     "%d/%m/%Y",
     "%m/%d/%Y",
     "%d/%m/%Y %H:%M",
     "%m/%d/%Y %H:%M",
     "%d %b %Y",
     "%b %d, %Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%d-%b-%Y",
+    "%d.%m.%y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d-%m-%y",
 )
 
 
@@ -123,6 +133,19 @@ def _polars_series(series: Any) -> Any:
     return pl.Series(name, cells, strict=False)
 
 
+def without(frame: Any, words: Sequence[str]) -> Any:
+    """The frame, null where a cell is one of some words, or the number that a word is."""
+    if not words:
+        return frame
+    pl = polars()
+    low = [word.strip().lower() for word in words]
+    numbers = [float(word) for word in low if re.fullmatch(r"[-+]?[0-9]+([.][0-9]+)?", word)]
+    texts, figures = pl.col(pl.String), pl.selectors.numeric()
+    found = [pl.when(~texts.str.strip_chars().str.to_lowercase().is_in(low)).then(texts).name.keep()]
+    found += [pl.when(~figures.is_in(numbers)).then(figures).name.keep()] if numbers else []
+    return frame.with_columns(found)
+
+
 # ----------------------------------------------------------------------------------------------- polars series
 
 
@@ -155,7 +178,7 @@ def _trimmed(text: Any) -> Any:
     return polars().when(~trimmed.is_in(list(MISSING))).then(trimmed)
 
 
-def as_numbers(series: Any, decimal_comma: bool = False) -> tuple[Doubles, int]:
+def as_numbers(series: Any, notation: Notation = PLAIN) -> tuple[Doubles, int]:
     """Numbers, NaN where one is missing; and how many cells are not missing and yet no number."""
     pl = polars()
     unreadable = 0
@@ -163,34 +186,41 @@ def as_numbers(series: Any, decimal_comma: bool = False) -> tuple[Doubles, int]:
         numbers = series.cast(pl.Float64)
     else:
         text = as_text(series)
-        numbers = (text.str.replace(",", ".", literal=True) if decimal_comma else text).cast(pl.Float64, strict=False)
-        unreadable = int(numbers.null_count() - text.null_count())
+        numbers, unreadable = numbers_in(text, notation)
+        if unreadable and (other := notation_of(text)) is not None:
+            # Training had other decimal marks, as a spreadsheet has where a text file has commas; units must agree.
+            same = other._replace(absent=notation.absent, bounds=notation.bounds)
+            if same.unit in ("", notation.unit) and not same.grouping and not (again := numbers_in(text, same))[1]:
+                numbers, unreadable = again
     values = np.array(numbers.to_numpy(), dtype=np.float64)  # null becomes NaN
     values[~np.isfinite(values)] = np.nan
     return values, unreadable
 
 
-def with_numbers(frame: Any, names: Sequence[str]) -> Any:
+def with_numbers(frame: Any, names: Sequence[str], commas: bool = False) -> Any:
     """The frame, of which those of the named columns that are text, and read as numbers in every cell, are numbers.
 
     They are read all at once: column by column, a table of ten thousand takes a minute. A column with a needless 0 (a
-    code, as 00123), or with a number that is no exact one (an identifier), stays text.
+    code, as 00123), or with a number that is no exact one (an identifier), stays text; so does one whose points may
+    stand between thousands, if the table has decimal `commas`.
     """
     pl, types = polars(), dict(frame.schema)
     names = [name for name in names if types[name] == pl.String]
     step = max(1, MOST_AT_ONCE // max(1, len(frame)))
-    found = [series for at in range(0, len(names), step) for series in _numbers_of(frame.select(names[at : at + step]))]
+    parts = (_numbers_of(frame.select(names[at : at + step]), commas) for at in range(0, len(names), step))
+    found = [series for part in parts for series in part]
     return frame.with_columns(found) if found else frame
 
 
-def _numbers_of(frame: Any) -> list[Any]:
+def _numbers_of(frame: Any, commas: bool) -> list[Any]:
     """Those of the text columns of a frame that read as numbers, as such."""
     pl = polars()
     text = frame.select(_trimmed(pl.all()))
     numbers = text.cast(pl.Float64, strict=False)
     gaps, nulls = text.null_count().row(0), numbers.null_count().row(0)
     greatest = numbers.select(pl.all().abs().max()).row(0)
-    is_padded = text.select(pl.all().str.contains(NEEDLESS_ZERO).any()).row(0)
+    other = rf"{NEEDLESS_ZERO}|^[-+]?[1-9][0-9]{{0,2}}\.[0-9]{{3}}$" if commas else NEEDLESS_ZERO
+    is_padded = text.select(pl.all().str.contains(other).any()).row(0)
     return [
         series
         for series, gap, null, size, padded in zip(numbers, gaps, nulls, greatest, is_padded, strict=True)
@@ -198,18 +228,25 @@ def _numbers_of(frame: Any) -> list[Any]:
     ]
 
 
-def any_numbers(series: Any) -> tuple[Doubles, bool, int]:
-    """As `as_numbers`, with whichever decimal mark the column has: the numbers, whether it is a comma, what is none."""
-    values, unreadable = as_numbers(series)
-    if unreadable and (text := as_text(series)).str.contains(r"^[-+]?\d+(,\d+)?$").all():  # gaps are left out
-        return as_numbers(text, decimal_comma=True)[0], True, 0
-    return values, False, unreadable
+def any_numbers(series: Any, commas: bool = False) -> tuple[Doubles, Notation | None]:
+    """The numbers of a column, however it writes them, NaN where one is missing; and how, None if they are none.
+
+    `commas`: whether other columns of the table have decimal commas.
+    """
+    if series.dtype.is_numeric() or series.dtype == polars().Boolean:
+        return as_numbers(series)[0], PLAIN
+    text = as_text(series)
+    notation = notation_of(text, commas)
+    if notation is None:
+        return np.full(len(series), np.nan), None
+    values, unreadable = as_numbers(text, notation)
+    return values, None if unreadable else notation
 
 
 def numbers_or_text(series: Any) -> Any:
-    """A series of numbers where every cell reads as one, with whichever decimal mark, else of trimmed text."""
-    values, _, unreadable = any_numbers(series)
-    return as_text(series) if unreadable else polars().Series(series.name, values)
+    """A series of numbers where every cell reads as one, however it is written, else of trimmed text."""
+    values, notation = any_numbers(series)
+    return as_text(series) if notation is None else polars().Series(series.name, values)
 
 
 def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
@@ -220,7 +257,7 @@ def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
         local = series.dt.replace_time_zone(None) if zone is not None else series  # the hour on the clock there
         moments, unreadable = local.cast(pl.Datetime("ms")), 0
     else:
-        text = as_text(series)
+        text = without_words(as_text(series))
         if format is None:  # training had dates that were no text: as text they are of ISO 8601
             tried = [text.str.to_datetime(one, strict=False, time_unit="ms") for one in DATE_FORMATS[1:ISO_FORMATS]]
             moments = text.str.to_date(DATE_FORMATS[0], strict=False).cast(pl.Datetime("ms"))

@@ -22,6 +22,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -41,6 +42,8 @@ from multiform.columns._cells import (
     polars,
 )
 from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Column, Date, Dropped, Number, Text
+from multiform.columns._notation import PLAIN, Notation, without_words
+from multiform.columns._words import in_one_spelling, missing_words, yes_and_no
 
 ROLES = ("number", "category", "date", "text", "identifier", "drop")
 PERSON_NAME = re.compile(
@@ -52,8 +55,10 @@ IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid)$", re.IGNORECAS
 CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
 DISTINCT_NAME = re.compile(r"(^|[\s_.-])(key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
 COUNTS = "it counts the rows"
-COMMA = ", with a decimal comma"
 
+NOT = "no"  # what an empty cell beside crosses is
+MOST_SPELLINGS = 12  # of yes and no, and of missing, in one column
+MOST_TOLD = 3  # words that are said to be missing
 MOST_CODED = 200  # columns of a table: in a wider one, a number of few values is no code but a pixel, or the like
 MOST_CATEGORIES = 50  # columns that a category becomes at most
 MOST_WORDS = 200  # columns that a text becomes at most
@@ -74,6 +79,7 @@ def decide(
     most_categories: int = MOST_CATEGORIES,
     most_words: int = MOST_WORDS,
     codes: bool = True,
+    commas: bool = False,
 ) -> Column:
     """What to do with a column of the training table.
 
@@ -86,6 +92,8 @@ def decide(
         Columns of numbers that a category and a text become at most.
     codes : bool, default=True
         Whether a whole number of few values may be a code; in very wide tables, as of pixels, it is not.
+    commas : bool, default=False
+        Whether other columns of the table have decimal commas: then 7.400 is more than seven thousand.
 
     Returns
     -------
@@ -108,18 +116,19 @@ def decide(
     if not is_plain(series):
         return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
     if role is not None:
-        return _as_asked(series, as_text(series), role, most_categories, most_words)
+        return _as_asked(series, as_text(series), role, most_categories, most_words, commas)
     if series.dtype.is_numeric():
         values, _ = as_numbers(series)
         present = values[~np.isnan(values)]
-        return _constant(series, len(np.unique(present)), len(present)) or _number(name, values, codes, comma=False)
+        return _constant(series, len(np.unique(present)), len(present)) or _number(name, values, codes)
     text = as_text(series)
     present = text.drop_nulls() if text.null_count() else text
     n_distinct = int(present.n_unique())
     return (
         _constant(text, n_distinct, len(present))
         or _date(series, present, "every cell reads as a date")
-        or _numeric(series, present, codes)
+        or _numeric(series, present, codes, commas)
+        or _truth(name, text, present, n_distinct, most_categories)
         or _words(name, text, present, n_distinct, most_categories, most_words)
     )
 
@@ -132,20 +141,21 @@ def _constant(series: Any, n_distinct: int, n_present: int) -> Dropped | None:
     return None
 
 
-def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_words: int) -> Column:
+def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_words: int, commas: bool) -> Column:
     name, why = str(series.name), "asked for"
     if role == "category":
         return Category.learn(name, why, text.to_list(), most=most_categories)
     if role == "text":
         return _text(name, why, text, most_words)
     if role == "number":
-        values, comma, unreadable = any_numbers(series)
-        if unreadable:
+        values, notation = any_numbers(series, commas)
+        if notation is None and without_words(text).null_count() < len(text):
+            values, _ = as_numbers(series)
             row = next(i for i, value in enumerate(text) if value is not None and np.isnan(values[i]))
             raise TableError(f"it was to be read as a number, and this is {text[row]!r}.", column=name, row=row)
-        if np.isnan(values).all():
+        if notation is None or np.isnan(values).all():
             raise TableError(f"Column {name!r} was to be read as a number, and every cell is empty.")
-        return Number.learn(name, why + COMMA * comma, values, decimal_comma=comma)
+        return Number.learn(name, _told(why, text, notation), values, **notation._asdict())
     if role == "date":
         date = _date(series, text.drop_nulls(), why)
         if date is None:
@@ -166,14 +176,17 @@ def _date(series: Any, present: Any, why: str) -> Date | None:
     elif series.dtype != pl.String or not len(present):
         return None
     else:
-        fitting = [format for format, shape in DATE_SHAPES.items() if shape.fullmatch(present[0])]
-        for cells in (present.head(100), present):
+        first = next((cell for cell in present.head(100) if not missing_words([cell])), present[0])
+        fitting = [format for format, shape in DATE_SHAPES.items() if shape.fullmatch(first)]
+        for cells in (present.head(100), present) if fitting else ():
             fitting = [format for format in fitting if not as_dates(cells, format)[1]]
         if not fitting:
             return None
         format = fitting[0]
         has_time = "%H" in format
-        why += f"; {fitting[1]} reads it as well ({format})" if len(fitting) > 1 else f" ({format})"
+        others = [one for one in fitting[1:] if ("%y" in one) == ("%y" in format)]
+        why += f"; {others[0]} reads it as well ({format})" if others else f" ({format})"
+        why = _with_words(why, present)
     seconds, _ = as_dates(series, format)
     missing = np.isnan(seconds)
     return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
@@ -181,7 +194,8 @@ def _date(series: Any, present: Any, why: str) -> Date | None:
 
 def _shape(format: str) -> re.Pattern[str]:
     """What every date in a format looks like. Most columns are no dates, and their first cell shows it."""
-    parts = (r"[a-z]+" if part == "%b" else r"[-+]?\d+" for part in re.findall("%.", format))
+    shapes = {"%b": r"[a-z]+", "%y": r"\d\d", "%Y": r"[-+]?\d{3,}"}
+    parts = (shapes.get(part, r"[-+]?\d+") for part in re.findall("%.", format))
     marks = (r"\s*" + re.escape(mark) + r"\s*" for mark in re.split("%.", format)[1:-1])
     return re.compile("".join(chain(*zip_longest(parts, marks, fillvalue=""))).replace("\\ ", ""), re.IGNORECASE)
 
@@ -189,33 +203,37 @@ def _shape(format: str) -> re.Pattern[str]:
 DATE_SHAPES = {format: _shape(format) for format in DATE_FORMATS}
 
 
-def _numeric(series: Any, present: Any, codes: bool) -> Column | None:
-    if series.dtype == polars().Boolean or not _may_be_number(present[0]):
+def _numeric(series: Any, present: Any, codes: bool, commas: bool) -> Column | None:
+    if series.dtype == polars().Boolean:
         return None
-    values, comma, unreadable = any_numbers(series)
-    if unreadable or np.isnan(values).all() or present.str.contains(NEEDLESS_ZERO).any():
+    values, notation = any_numbers(series, commas)
+    if notation is None or np.isnan(values).all() or present.str.contains(NEEDLESS_ZERO).any():
         return None
-    return _number(str(series.name), values, codes, comma)
+    return _number(str(series.name), values, codes, present, notation)
 
 
-def _may_be_number(cell: str) -> bool:
-    """Most columns of words are no numbers, and their first cell shows it."""
-    try:
-        float(cell.replace(",", "."))
-    except ValueError:
-        return False
-    return True
+def _told(why: str, text: Any, notation: Notation) -> str:
+    """The reason, and how the numbers are written."""
+    return _with_words(why + f", {notation}" * bool(str(notation)), text, notation.absent)
 
 
-def _number(name: str, values: Doubles, codes: bool, comma: bool) -> Column:
+def _with_words(why: str, text: Any, absent: Sequence[str] = ()) -> str:
+    """The reason, and which words count as missing."""
+    words = [cell for cell in text.unique().drop_nulls().to_list() if cell in absent or missing_words([cell])]
+    shown = ", ".join(map(repr, sorted(words)[:MOST_TOLD])) + ", ..." * (len(words) > MOST_TOLD)
+    return f"{why}; {shown} count{'s' * (len(words) == 1)} as missing" if words else why
+
+
+def _number(name: str, values: Doubles, codes: bool, text: Any = None, notation: Notation = PLAIN) -> Column:
     present = values[~np.isnan(values)]
     whole = bool((present == np.round(present)).all())
     n_values = len(np.unique(present))
     if whole and (why := _identifying(name, present, n_values)):
         return Dropped(name, why, "identifier")
+    kind, why = Number, "every cell reads as a number"
     if codes and whole and FEWEST_VALUES <= n_values <= MOST_VALUES and len(present) > 2 * n_values:
-        return Code.learn(name, f"{n_values} distinct whole numbers", values, decimal_comma=comma)
-    return Number.learn(name, "every cell reads as a number" + COMMA * comma, values, decimal_comma=comma)
+        kind, why = Code, f"{n_values} distinct whole numbers"
+    return kind.learn(name, why if text is None else _told(why, text, notation), values, **notation._asdict())
 
 
 def _identifying(name: str, values: Doubles, n_distinct: int) -> str | None:
@@ -267,6 +285,23 @@ def counts_rows(series: Any) -> bool:
         ):
             return False
     return _count(values)
+
+
+def _truth(name: str, text: Any, present: Any, n_distinct: int, most_categories: int) -> Column | None:
+    """Yes and no."""
+    if n_distinct > MOST_SPELLINGS:
+        return None
+    words = present.unique().to_list()
+    meant = without_words(present) if missing_words(words) else present
+    counts = meant.drop_nulls().value_counts(sort=True)
+    found = yes_and_no(counts.to_series(0).to_list(), has_gaps=len(meant.drop_nulls()) < len(text))
+    if found is None:
+        return None
+    yes, no = found
+    spelt = in_one_spelling(text, yes, no or NOT, None if no else NOT)
+    why = _with_words(f"yes is {yes!r}, no is {no!r}" if no else f"yes is {yes!r}, no is an empty cell", present)
+    empty = None if no else NOT
+    return Category.learn(name, why, spelt.to_list(), most=max(2, most_categories), truth=True, empty=empty)
 
 
 def _words(name: str, text: Any, present: Any, n_distinct: int, most_categories: int, most_words: int) -> Column:

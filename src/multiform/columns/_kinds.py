@@ -19,7 +19,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
-from multiform.columns._cells import DATE_FORMATS, FARTHEST_MOMENT, as_dates, as_numbers, as_text, is_plain, polars
+from multiform.columns._cells import (
+    DATE_FORMATS,
+    FARTHEST_MOMENT,
+    MISSING,
+    as_dates,
+    as_numbers,
+    as_text,
+    is_plain,
+    polars,
+)
+from multiform.columns._notation import Notation, without_words
+from multiform.columns._words import NO, YES, in_one_spelling
 from multiform.state import require, require_array, require_names, spend
 
 # A number of 3 to 12 distinct values may be a code, and gets a column per value (in plans, up to 6).
@@ -131,8 +142,8 @@ class Number(Column):
     median : float
     has_missing : bool
         Whether a column says that the number is missing.
-    decimal_comma : bool
-        How text is read.
+    decimal_comma, grouping, unit, bounds, absent
+        How text is read: its `Notation`.
     values, steps : tuple of float
         The values that have a column of their own, and the thresholds that have one.
     fill_all : bool
@@ -145,7 +156,16 @@ class Number(Column):
     values: tuple[float, ...] = ()
     steps: tuple[float, ...] = ()
     fill_all: bool = False
+    grouping: str = ""
+    unit: str = ""
+    bounds: bool = False
+    absent: tuple[str, ...] = ()
     role: ClassVar[str] = "number"
+
+    @property
+    def notation(self) -> Notation:
+        """How text is read."""
+        return Notation(self.decimal_comma, self.grouping, self.unit, self.bounds, self.absent)
 
     @classmethod
     def learn(
@@ -182,12 +202,12 @@ class Number(Column):
         return np.where(np.isnan(values), self.median, values)
 
     def typed(self, series: Any) -> Any:
-        values, _ = as_numbers(series, self.decimal_comma)
+        values, _ = as_numbers(series, self.notation)
         return polars().Series(self.name, values).fill_nan(None)
 
     def read(self, series: Any) -> Cells:
-        values, _ = as_numbers(series, self.decimal_comma)
-        return values, _unreadable(series, values)
+        values, _ = as_numbers(series, self.notation)
+        return values, _unreadable(series, values, self.absent)
 
 
 class Code(Number):
@@ -209,18 +229,30 @@ class Category(Column):
         Whether there are columns for other values and for none.
     fill : str or None
         The value that a missing one is read as, too; None if it is 0 in the columns of all values.
+    truth : bool
+        Whether the values are yes and no; other spellings of these are the same.
+    empty : str or None
+        What an empty cell is, where that means something: no, beside crosses.
     """
 
     values: tuple[str, ...]
     has_other: bool
     has_missing: bool
     fill: str | None = None
+    truth: bool = False
+    empty: str | None = None
     role: ClassVar[str] = "category"
     steps: ClassVar[tuple[float, ...]] = ()  # words have no order
 
     @classmethod
     def learn(
-        cls, name: str, why: str, texts: Texts, least: tuple[int, int] = LEAST_CELLS, most: int | None = None
+        cls,
+        name: str,
+        why: str,
+        texts: Texts,
+        least: tuple[int, int] = LEAST_CELLS,
+        most: int | None = None,
+        **settings: Any,
     ) -> Category:
         """The most frequent values, among equally frequent ones the first in the alphabet.
 
@@ -234,7 +266,7 @@ class Category(Column):
             return cls(name, why, tuple(kept), False, n_missing >= least[1], ranked[0][0])
         n_other = len(ranked) - len(kept)
         why += f"; the {n_other} rarest are one, 'other'" if n_other else ""
-        return cls(name, why, tuple(kept), n_other > 0, n_missing >= least[1])
+        return cls(name, why, tuple(kept), n_other > 0, n_missing >= least[1], **settings)
 
     def feature_names(self) -> list[str]:
         names = [f"{self.name} = {value}" for value in self.values]
@@ -270,8 +302,30 @@ class Category(Column):
         found[:] = [self.fill if text is None else text for text in texts]
         return found
 
+    def typed(self, series: Any) -> Any:
+        text = super().typed(series)
+        if not self.truth:
+            return text
+        first, second = self.values
+        yes, no = (second, first) if first.lower() in NO else (first, second)
+        return in_one_spelling(text, yes, no, self.empty)
+
     def read(self, series: Any) -> Cells:
-        return as_text(series).to_list(), np.zeros(len(series), dtype=bool)
+        return self.typed(series).to_list(), np.zeros(len(series), dtype=bool)
+
+    def description(self) -> dict[str, Any]:
+        return super().description() | ({"role": "boolean"} if self.truth else {})
+
+
+def spellings(category: Category, value: str | None) -> list[str]:
+    """What is read as a value of a category, or as a missing one, in cells without blanks around them."""
+    if value is None:
+        return list(MISSING) if category.empty is None else []
+    empty = list(MISSING) if value == category.empty else []
+    if not category.truth:
+        return [value, *empty]
+    low = YES if value.lower() in YES else NO
+    return sorted({value, *low, *(word.upper() for word in low), *(word.title() for word in low)}) + empty
 
 
 class _Single:
@@ -293,7 +347,7 @@ class Measure(_Single, Number):
     @classmethod
     def of(cls, number: Number) -> Measure:
         """The same number as a measure."""
-        return cls(number.name, number.why, number.median, number.has_missing, number.decimal_comma)
+        return cls(number.name, number.why, number.median, number.has_missing, **number.notation._asdict())
 
     def columns(self, cells: Doubles) -> Doubles:
         """The numbers themselves: shape (n, 1)."""
@@ -306,7 +360,15 @@ class Label(_Single, Category):
     @classmethod
     def of(cls, category: Category) -> Label:
         """The same category as a label."""
-        return cls(category.name, category.why, category.values, category.has_other, category.has_missing)
+        return cls(
+            category.name,
+            category.why,
+            category.values,
+            category.has_other,
+            category.has_missing,
+            truth=category.truth,
+            empty=category.empty,
+        )
 
     def columns(self, cells: Texts) -> Doubles:
         """The places of the texts among the values: shape (n, 1)."""
@@ -402,13 +464,13 @@ class Text(Column):
         ]
 
 
-def _unreadable(series: Any, values: Doubles) -> Bools:
-    """Which cells have no value, and yet are no gaps."""
+def _unreadable(series: Any, values: Doubles, absent: Sequence[str] = ()) -> Bools:
+    """Which cells have no value, and yet are no gaps, nor words for one."""
     found = np.isnan(values)
     if found.any() and series.dtype.is_numeric():
         return np.asarray(np.isinf(series.cast(polars().Float64).to_numpy()))
     if found.any():
-        found[found] = as_text(series.filter(polars().Series(found))).is_not_null().to_numpy()
+        found[found] = without_words(as_text(series.filter(polars().Series(found))), absent).is_not_null().to_numpy()
     return found
 
 
@@ -420,13 +482,16 @@ def _vectorizer(**settings: Any) -> Any:
 
 # The type of each field in a model file; a name means the same in all kinds.
 FIELD_TYPES: dict[str, Any] = {
-    **dict.fromkeys(("name", "why", "reason"), str),
-    **dict.fromkeys(("has_missing", "has_other", "has_time", "decimal_comma", "fill_all"), bool),
-    **dict.fromkeys(("values", "steps", "words"), tuple),
-    **dict.fromkeys(("format", "fill"), str | None),
+    **dict.fromkeys(("name", "why", "reason", "grouping", "unit"), str),
+    **dict.fromkeys(("has_missing", "has_other", "has_time", "decimal_comma", "fill_all", "bounds", "truth"), bool),
+    **dict.fromkeys(("values", "steps", "words", "absent"), tuple),
+    **dict.fromkeys(("format", "fill", "empty"), str | None),
     "median": float,
     "weights": np.ndarray,
 }
+
+
+LATER = {"grouping", "unit", "bounds", "absent", "truth", "empty"}  # files of 0.1 do not have them
 
 
 def column_from(state: Any) -> Column:
@@ -435,9 +500,10 @@ def column_from(state: Any) -> Column:
     kind: Any = kinds.get(str(state.get("kind"))) if isinstance(state, dict) else None
     require(kind is not None, "a column is none")
     parts = {name: value for name, value in state.items() if name != "kind"}
-    require_names(parts, f"a {kind.__name__}", [field.name for field in fields(kind)])
-    cell_type = str if kind in (Category, Label, Text) else float
+    named = [field.name for field in fields(kind)]
+    require_names(parts, f"a {kind.__name__}", [name for name in named if name not in LATER], LATER & set(named))
     for name, value in parts.items():
+        cell_type = str if kind in (Category, Label, Text) or name == "absent" else float
         require(isinstance(value, FIELD_TYPES[name]), f"{name} of a column has the wrong type")
         require(not isinstance(value, float) or np.isfinite(value), f"{name} of a column is not a number")
         if isinstance(value, tuple):
@@ -449,6 +515,10 @@ def column_from(state: Any) -> Column:
         require(all(parts["words"]), "a word is empty")
     if issubclass(kind, Category):
         require(parts["fill"] in (None, *parts["values"]), "a missing value is read as one that is none")
+        require(not parts.get("truth") or len(parts["values"]) == 2, "yes and no are not two values")
+        require(parts.get("empty") in (None, *parts["values"]), "an empty cell is read as a value that is none")
+    if issubclass(kind, Number):
+        require(parts.get("grouping", "") in ("", ".", ",", " ", "'"), "nothing of the kind stands between thousands")
     if kind is Date:
         require(parts["format"] in (None, *DATE_FORMATS), "there is no such format of dates")
         require(abs(parts["median"]) < FARTHEST_MOMENT, "a date is out of range")

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
+from multiform import progress
 from multiform._typing import Array, Doubles
 from multiform.columns import Encoding, Number, Seen, columns_of
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
@@ -37,6 +38,7 @@ from multiform.state import (
     require_temperature,
 )
 
+MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into the search
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
@@ -273,7 +275,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Whose each row is, where a patient has several: whole patients are held out, so that every figure is about
             new ones.
         """
-        classes, encoding, seen, planning = self._prepare(X, y, groups)
+        with progress.part(0.0, MODELS_SHARE):
+            classes, encoding, seen, planning = self._prepare(X, y, groups)
         theta, frontier, level, accuracy, plan, proof = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
@@ -368,7 +371,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             # The accuracy of the plan is full_accuracy - loss.
             most_loss = planning.full_accuracy - theta + self.tolerance
-            frontier, point = planning.choose_level(most_loss)
+            with progress.part(MODELS_SHARE, 1.0):
+                frontier, point = planning.choose_level(most_loss)
             accuracy = planning.full_accuracy - planning.loss_at_chosen_levels(frontier, most_loss)
             level = NOBODY_STOPS if point is None else point.level
             if point is None:

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.diagnosis._judge import Judge
 from multiform.diagnosis._plan import Plan, follow
@@ -363,8 +364,9 @@ def considered(
 ) -> list[FrontierPoint]:
     """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed."""
     points: list[FrontierPoint] = []
-    for level in ladder:
-        points.append(point(level))
+    for k, level in enumerate(ladder):
+        with progress.part(k / len(ladder), (k + 1) / len(ladder)):
+            points.append(point(level))
         if points[-1].guarded_loss > HOPELESS * max(most_loss, 0.0) and len(points) > 1:
             break
     best = chosen_level(points, most_loss)

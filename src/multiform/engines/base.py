@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from multiform import progress
 from multiform._typing import Array, Floats
 from multiform.separators import Rows, Separators
 from multiform.solvers import ModelBatch, Moments, Solver, TrainingProblem
@@ -88,6 +89,7 @@ def solve(
         while state.passes < solver.n_passes:
             passes = state.passes
             state.advance(solver.n_passes if after_pass is None else passes + 1, SLICE_SECONDS)
+            progress.tell(state.passes / solver.n_passes, f"{len(batch)} models, pass {state.passes}/{solver.n_passes}")
             if after_pass is not None and state.passes > passes and after_pass(state):
                 break
     except BaseException:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from numbers import Real
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from multiform._version import __version__
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.export._answers import Graph, answer, is_double, judged, triaged
+from multiform.export._columns import encoded, input_name, name_inputs, raw_inputs
 from multiform.files import atomic_path
 from multiform.loyalty import LoyaltyClassifier
+from multiform.tables import TableClassifier
 from multiform.triage import TriageClassifier
 
-EXPORTED = (QMSClassifier, QMSClassifierCV, LoyaltyClassifier, TriageClassifier)
+EXPORTED = (QMSClassifier, QMSClassifierCV, LoyaltyClassifier, TriageClassifier, TableClassifier)
 OPTIONS = {"zipmap": [True, False, "columns"], "output_class_labels": [False, True], "nocl": [False, True]}
 
 
@@ -34,7 +39,7 @@ def register_onnx() -> None:
     """
     update = _skl2onnx("register_onnx").update_registered_converter
     for kind in EXPORTED:
-        parser = _parse if kind in (LoyaltyClassifier, TriageClassifier) else None
+        parser = _parse if kind in (LoyaltyClassifier, TriageClassifier, TableClassifier) else None
         update(kind, f"Multiform{kind.__name__}", _infer_types, _convert, parser=parser, options=OPTIONS)
 
 
@@ -52,11 +57,17 @@ def to_onnx(
 
     - ``label`` and ``probabilities`` of shape (n,) and (n, m), for every model;
     - ``loyalty`` and ``loyalty_score`` of shape (n,), for :class:`~multiform.LoyaltyClassifier`;
-    - ``accepted`` and ``trust`` of shape (n,), for :class:`~multiform.TriageClassifier`.
+    - ``accepted`` and ``trust`` of shape (n,), for :class:`~multiform.TriageClassifier`;
+    - those of its estimator and ``unfamiliar``, whether a cell is unlike training, for
+      :class:`~multiform.tables.TableClassifier`.
+
+    The inputs of a `TableClassifier` are the columns that it reads, each of shape (n, 1): doubles (NaN is missing) of
+    numbers, seconds since 1970 of dates, texts of all others (empty is missing); :func:`onnx_inputs` makes them of a
+    table. The metadata of the model name the version, the classes, and the columns.
 
     Parameters
     ----------
-    model : fitted classifier or Pipeline
+    model : fitted classifier, TableClassifier or Pipeline
         What stands before our classifier in a pipeline must be known to skl2onnx.
     path : path-like, default=None
         Where to write the model, as a whole or not at all.
@@ -89,13 +100,17 @@ def to_onnx(
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if not isinstance(last, EXPORTED):
         raise ValueError(
-            "The model given to to_onnx must be one of QMSClassifier, QMSClassifierCV, LoyaltyClassifier and "
-            f"TriageClassifier, or a scikit-learn Pipeline that ends with one; got {type(last).__name__}."
+            "The model given to to_onnx must be one of QMSClassifier, QMSClassifierCV, LoyaltyClassifier, "
+            "TriageClassifier and TableClassifier, or a scikit-learn Pipeline that ends with one; got "
+            f"{type(last).__name__}."
         )
     if target_opset is not None and target_opset < 13:
         raise ValueError(f"target_opset of to_onnx must be at least 13; got {target_opset}.")
     register_onnx()
-    if initial_types is None:
+    given = initial_types
+    if initial_types is None and isinstance(model, TableClassifier):
+        initial_types = raw_inputs(model)
+    elif initial_types is None:
         kind = DoubleTensorType if double else FloatTensorType
         initial_types = [("X", kind([None, getattr(model, "n_features_in_", None)]))]
     converted = skl2onnx.convert_sklearn(
@@ -105,10 +120,33 @@ def to_onnx(
         target_opset=target_opset,
         options={id(last): {"zipmap": False}},
     )
+    if isinstance(model, TableClassifier) and given is None:
+        name_inputs(converted, model)
+    for key, value in _metadata(last).items():
+        entry = converted.metadata_props.add()
+        entry.key, entry.value = key, value
     if path is not None:
         with atomic_path(path) as part:
             part.write_bytes(converted.SerializeToString())
     return converted
+
+
+def _metadata(model: Any) -> dict[str, str]:
+    """What whoever opens the file should know: version, kind, classes, columns; JSON where it is more than a word."""
+    inner = model.estimator_ if isinstance(model, TableClassifier) else model
+    told: dict[str, Any] = {"multiform": __version__, "kind": type(inner).__name__, "classes": model.classes_.tolist()}
+    if isinstance(model, TableClassifier):
+        told["target"] = model.target_
+        told["columns"] = [
+            {"name": one.name, "input": input_name(one.name), "role": one.description()["role"], "why": one.why}
+            for one in model.columns_
+            if one.width
+        ]
+    elif (names := getattr(model, "feature_names_in_", None)) is not None:
+        told["columns"] = [{"name": str(name)} for name in names]
+    return {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for key, value in told.items()
+    }
 
 
 def _skl2onnx(caller: str) -> Any:
@@ -123,24 +161,27 @@ def _parse(scope: Any, model: Any, inputs: Any, custom_parsers: Any = None) -> A
     """The outputs of a model that has more to say than a label and chances; these are tensors, never a ZipMap."""
     operator = scope.declare_local_operator(f"Multiform{type(model).__name__}", model)
     operator.inputs = inputs
-    for name, kind in _outputs(model, inputs[0]).items():
+    for name, kind in _outputs(model, inputs).items():
         operator.outputs.append(scope.declare_local_variable(name, kind()))
     return operator.outputs
 
 
 def _infer_types(operator: Any) -> None:
     """The types and shapes of the outputs."""
-    model, X = operator.raw_operator, operator.inputs[0]
-    n = X.get_first_dimension()
-    for output, (name, kind) in zip(operator.outputs, _outputs(model, X).items(), strict=True):
+    model, inputs = operator.raw_operator, operator.inputs
+    n = inputs[0].get_first_dimension()
+    for output, (name, kind) in zip(operator.outputs, _outputs(model, inputs).items(), strict=True):
         output.set_type(kind([n, len(model.classes_)] if name == "probabilities" else [n]))
 
 
-def _outputs(model: Any, X: Any) -> dict[str, Any]:
+def _outputs(model: Any, inputs: Any) -> dict[str, Any]:
     """The type of each output."""
     from skl2onnx.common import data_types as types
 
-    number = types.DoubleTensorType if is_double(X) else types.FloatTensorType
+    if isinstance(model, TableClassifier):
+        matrix = types.DoubleTensorType()
+        return {**_outputs(model.estimator_, [SimpleNamespace(type=matrix)]), "unfamiliar": types.BooleanTensorType}
+    number = types.DoubleTensorType if is_double(inputs[0]) else types.FloatTensorType
     label = types.StringTensorType if _labels(model).dtype.kind in "UO" else types.Int64TensorType
     outputs = {"label": label, "probabilities": number}
     if isinstance(model, LoyaltyClassifier):
@@ -155,9 +196,14 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     from onnx import TensorProto
 
     graph, model = Graph(scope, container), operator.raw_operator
-    X = _one_matrix(graph, operator.inputs)
-    number = TensorProto.DOUBLE if is_double(X) else TensorProto.FLOAT
     label, chances, *others = operator.outputs
+    if isinstance(model, TableClassifier):
+        X, unfamiliar = encoded(graph, model, operator.inputs)
+        graph.write(unfamiliar, others.pop())
+        model = model.estimator_
+    else:
+        X = _one_matrix(graph, operator.inputs)
+    number = TensorProto.DOUBLE if is_double(X) else TensorProto.FLOAT
     if isinstance(model, LoyaltyClassifier):
         found, level, score = judged(graph, model, X)
         graph.write(graph.node("Gather", graph.constant(np.array(model.levels_)), level), others[0])

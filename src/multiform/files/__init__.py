@@ -6,7 +6,7 @@ is in ``docs/model-files.md``.
 
 from multiform.files._atomic import atomic_path, check_writable, folder_beside
 from multiform.files._format import FORMAT_VERSION, ModelFileError
-from multiform.files._model_file import describe, load, plain, save
+from multiform.files._model_file import describe, is_model_file, load, plain, save
 
 __all__ = [
     "FORMAT_VERSION",
@@ -15,6 +15,7 @@ __all__ = [
     "check_writable",
     "describe",
     "folder_beside",
+    "is_model_file",
     "load",
     "plain",
     "save",

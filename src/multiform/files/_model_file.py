@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import os
 import platform
 import stat
@@ -18,6 +19,7 @@ from multiform.files._atomic import atomic_path
 from multiform.files._format import (
     FORMAT_VERSION,
     JSON_AT,
+    MAGIC,
     MOST_DEPTH,
     ModelFileError,
     TreeReader,
@@ -31,6 +33,15 @@ from multiform.files._objects import OURS
 from multiform.state import Allowance
 
 SCHEMA = "multiform model"
+
+
+def is_model_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as a model file does; False of what is no file, as a pipe."""
+    try:
+        with open(path, "rb") if stat.S_ISREG(os.stat(path).st_mode) else io.BytesIO() as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except (OSError, ValueError):
+        return False
 
 
 def save(model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:

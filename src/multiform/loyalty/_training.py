@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import has_fit_parameter
 
+from multiform import progress
 from multiform._typing import Array, Floats, Indices
 from multiform.classifier import QMSClassifier, fitted_classifier
 from multiform.classifier_cv import QMSClassifierCV
@@ -83,9 +84,13 @@ def quadratic_committees(
         return fitted_classifier(parameters, trained.separators(member), classes, **figures)
 
     with Trainer.of(estimator, X, target, classes, weight, scaling=estimator.scaling) as trainer:
-        nominals = trainer.train(
-            [Member(seed, level, class_weights, mask) for level in levels for mask in masks], solver, n_components
-        )
+        nominal_work = len(levels) * len(masks) * solver.n_passes
+        altered_work = len(masks) * len(alterations) * altered_solver.n_passes
+        done = nominal_work / (nominal_work + altered_work)
+        with progress.part(0.0, done):
+            nominals = trainer.train(
+                [Member(seed, level, class_weights, mask) for level in levels for mask in masks], solver, n_components
+            )
         chosen_levels = _chosen_levels(trainer, nominals, levels, splits) if len(levels) > 1 else [0] * len(parts)
         for part, (mask, chosen) in enumerate(zip(masks, chosen_levels, strict=True)):
             noise, nominal = levels[chosen], chosen * len(masks) + part
@@ -97,7 +102,8 @@ def quadratic_committees(
                 Member(seed, noise, factors * class_weights, sample_weight, None, start)
                 for factors, sample_weight in zip(alterations.factors, visited, strict=True)
             ]
-            trained = trainer.train(members, altered_solver, n_components)
+            with progress.part(*(done + (1 - done) * (part + k) / len(masks) for k in (0, 1))):
+                trained = trainer.train(members, altered_solver, n_components)
             altered = [classifier(trained, member, noise) for member in range(len(members))]
             yield Committee(classes, alterations, classifier(nominals, nominal, noise), altered)
 

@@ -10,6 +10,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import ThreadpoolController
 
+from multiform import progress
 from multiform._typing import Array, Doubles, Floats, Indices
 from multiform.partners._forest import Forest
 from multiform.runtime import effective_threads, in_threads, single_threaded_blas
@@ -125,6 +126,8 @@ def cross_fitted(
     unseen = np.empty((len(partners), len(target), n_classes))
     places = {name: place for place, name in enumerate(partners)}
     pools = ThreadpoolController()
+    done: list[Any] = []
+    tell = progress.teller()
 
     def fit(task: tuple[str, int, int]) -> Any:
         name, fold, seed = task
@@ -143,6 +146,8 @@ def cross_fitted(
         with pools.limit(limits=1, user_api="openmp"):
             model.fit(rows[~held], target[~held], **told)
             unseen[places[name], held] = doubted(_chances(model, rows[held], n_classes))
+        done.append(task)
+        tell(len(done) / len(tasks), f"{len(done)} of {len(tasks)} trees' models")
         return model
 
     # Where joblib has threads of its own, models are fitted one after the other: begun from several of ours at a time,

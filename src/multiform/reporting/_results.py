@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
+from multiform import progress
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import columns_of, typed
 from multiform.metrics import aurc
@@ -121,7 +122,10 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[li
         asked, _ = _numbers_and_words(_safe_indexing(X, rows))
         known = np.asarray(y_train)[train]
         models = _models(matrix, n_numbers, seed)
-        found = [_answered(name, model, matrix, asked, known) for name, model in models.items()]
+        found = []
+        for name, model in models.items():
+            found.append(_answered(name, model, matrix, asked, known))
+            progress.tell(len(found) / len(models), f"{len(found)} of {len(models)} baselines")
         return found, rows, how, "" if all_seen else f"trained on {len(train):,} samples"
     if len(y) < LEAST_ROWS:
         nothing = np.zeros((len(y), 1))
@@ -135,7 +139,10 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[li
     )
     matrix, n_numbers = _numbers_and_words(_safe_indexing(X, rows))
     models = _models(matrix, n_numbers, seed)
-    found = [_cross_fitted(name, model, matrix, y[rows]) for name, model in models.items()]
+    found = []
+    for name, model in models.items():
+        found.append(_cross_fitted(name, model, matrix, y[rows]))
+        progress.tell(len(found) / len(models), f"{len(found)} of {len(models)} baselines")
     return found, rows, how, "cross-validated on these samples"
 
 

@@ -20,13 +20,24 @@ from multiform.columns import (
     decide,
 )
 from multiform.tables._classifier import TableClassifier, answers_of
-from multiform.tables._familiarity import Familiarity
+from multiform.tables._description import describe
+from multiform.tables._familiarity import Familiarity, nearest
 from multiform.tables._figures import Judgement, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
-from multiform.tables._reading import FORMAT_SUFFIXES, FORMATS, Batch, Source, batches, located, read, sources
+from multiform.tables._reading import (
+    FORMAT_SUFFIXES,
+    FORMATS,
+    Batch,
+    Dialect,
+    Source,
+    batches,
+    located,
+    read,
+    sources,
+)
 from multiform.tables._reasons import deciding_cells, least_change
 
 __all__ = [
@@ -38,6 +49,7 @@ __all__ = [
     "Code",
     "Column",
     "Date",
+    "Dialect",
     "Dropped",
     "Familiarity",
     "Judgement",
@@ -54,6 +66,7 @@ __all__ = [
     "batches",
     "decide",
     "deciding_cells",
+    "describe",
     "figures",
     "labelled",
     "labels_of",
@@ -61,6 +74,7 @@ __all__ = [
     "least_change",
     "located",
     "n_formulas",
+    "nearest",
     "read",
     "sources",
     "without_formulas",

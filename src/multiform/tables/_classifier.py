@@ -33,14 +33,16 @@ from multiform.columns import (
     column_from,
     counts_rows,
     decide,
+    has_decimal_commas,
     polars,
     with_numbers,
+    without,
 )
 from multiform.folds import group_codes
 from multiform.loyalty import LoyaltyClassifier
 from multiform.prediction import MemberFunctionMixin, labels_and_chances
 from multiform.state import all_or_nothing, fitted_state, require, require_names
-from multiform.tables._familiarity import Familiarity, Unknown, learn, listed, read
+from multiform.tables._familiarity import Familiarity, Unknown, learn, nearest, read
 from multiform.tables._labels import RARE, alike, labels_of, learn_labels, merged
 from multiform.tables._leaks import deciding
 from multiform.tables._overlap import Overlap, RowSketch, row_keys
@@ -83,6 +85,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         column for each number and for each category.
     drop, numbers, categories, dates, texts, identifiers : sequence of str, default=()
         Columns of which you know better what they are. Identifiers are left out.
+    missing : sequence of str, default=()
+        What stands for a missing value in this table, as ``"999"`` or ``"lost"``, beside what everybody knows.
     most_categories, most_words : int, default=50, 200
         Columns of numbers that a category and a text become at most.
     as_classes : bool, default=False
@@ -129,6 +133,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit", "predict"]), None],
         **{parameter: ["array-like"] for parameter in ASKED},
+        "missing": ["array-like"],
         "most_categories": [Interval(Integral, 1, None, closed="left")],
         "most_words": [Interval(Integral, 1, None, closed="left")],
         "as_classes": ["boolean"],
@@ -145,6 +150,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dates: Sequence[str] = (),
         texts: Sequence[str] = (),
         identifiers: Sequence[str] = (),
+        missing: Sequence[str] = (),
         most_categories: int = MOST_CATEGORIES,
         most_words: int = MOST_WORDS,
         as_classes: bool = False,
@@ -157,6 +163,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dates = dates
         self.texts = texts
         self.identifiers = identifiers
+        self.missing = missing
         self.most_categories = most_categories
         self.most_words = most_words
         self.as_classes = as_classes
@@ -178,12 +185,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             Which rows belong together, as those of one patient do: the name of a column of X, which is no feature then,
             or a label for each row. Whole groups are held out for estimates. The estimator's `fit` must take them.
         """
-        pl, features, target = polars(), as_frame(X), None
+        pl, features, target = polars(), self._frame(X), None
         if isinstance(y, str):
             target = y
             if target not in features.columns:
-                known = listed(features.columns)
-                raise TableError(f"There is no column {target!r} to predict; the columns are {known}.")
+                raise TableError(f"There is no column {target!r} to predict; {nearest(target, features.columns)}")
             target_series, features = features[target], features.drop(target)
         else:
             target_series = pl.Series("y", np.asarray(y).tolist(), strict=False)
@@ -197,10 +203,12 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         features, group_column, codes = _grouped(features, groups, present)
         asked = self._roles(features.columns, group_column)
         # Read once, and not anew by all that follows; what a column was asked to be may depend on how it is written.
-        features = with_numbers(features, [name for name in features.columns if name not in asked])
+        commas = has_decimal_commas(features)
+        features = with_numbers(features, [name for name in features.columns if name not in asked], commas)
         estimator = self._inner()
         reads_codes = _reads_codes(estimator)
-        wide = self._decide(features, present, asked, MOST_LABELS if reads_codes else self.most_categories)
+        limits = {"most_categories": MOST_LABELS if reads_codes else self.most_categories, "commas": commas}
+        wide = self._decide(features, present, asked, limits)
         columns = list(map(_in_one_column, wide)) if reads_codes else wide
         features = features.filter(pl.Series(present))
         if not any(column.width for column in columns):
@@ -234,7 +242,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "rare_classes": [str(label) for label, count in counts.items() if count < RARE],
             "classes_alike": same,
             "deciding_columns": deciding(
-                _blocks(wide, learn(wide, features)[0] if reads_codes else matrix), one_spelling, codes
+                blocks_of(wide, learn(wide, features)[0] if reads_codes else matrix), one_spelling, codes
             ),
             "repeated_identifiers": [one.name for one in identifiers if one.n_unique() < len(one)],
             "group_column": group_column,
@@ -275,18 +283,25 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     continue
                 if name not in known:
                     raise TableError(
-                        f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; the "
-                        f"columns are {listed(names)}."
+                        f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; "
+                        f"{nearest(name, names)}"
                     )
                 if name in asked:
                     raise TableError(f"Column {name!r} is named twice, as {asked[name]} and as {role}; name it once.")
                 asked[name] = role
         return asked
 
-    def _decide(self, features: Any, present: Bools, asked: dict[str, str], most_categories: int) -> list[Column]:
+    def _decided(self, features: Any, present: Bools) -> tuple[list[Column], Any]:
+        """What each column would be taken for, and the table with numbers where every cell is one."""
+        commas = has_decimal_commas(features)
+        features = with_numbers(features, features.columns, commas)
+        return self._decide(
+            features, present, {}, {"most_categories": self.most_categories, "commas": commas}
+        ), features
+
+    def _decide(self, features: Any, present: Bools, asked: dict[str, str], limits: dict[str, Any]) -> list[Column]:
         """What each column is, by the rows that have a label; but one that counts the rows counts the others, too."""
-        limits = {"most_categories": most_categories, "most_words": self.most_words}
-        codes = features.width <= MOST_CODED
+        limits = limits | {"most_words": self.most_words, "codes": features.width <= MOST_CODED}
         labelled = polars().Series(present)
         columns: list[Column] = []
         for series in features.get_columns():
@@ -294,7 +309,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 columns.append(Dropped(series.name, COUNTS, "identifier"))
                 continue
             try:
-                columns.append(decide(series.filter(labelled), asked.get(series.name), **limits, codes=codes))
+                columns.append(decide(series.filter(labelled), asked.get(series.name), **limits))
             except TableError as error:
                 if error.row is None:
                     raise
@@ -311,7 +326,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def typed(self, X: Any) -> Any:
         """The table as the model reads it, a polars frame: numbers and dates as such, all other columns as text."""
         check_is_fitted(self, "columns_")
-        frame = as_frame(X)
+        frame = self._frame(X)
         known = [column for column in self.columns_ if column.name in frame.columns]
         return polars().DataFrame([column.typed(frame[column.name]) for column in known])
 
@@ -357,6 +372,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def labels(self, y: Any) -> tuple[Array, Bools]:
         """The labels of a target column as the training table had them, and which rows have one."""
         check_is_fitted(self, "columns_")
+        y = without(y.to_frame(), list(self.missing)).to_series() if hasattr(y, "to_frame") else y
         labels, present = labels_of(y, self._whole_labels)
         if self.merge_classes and not self._whole_labels:
             labels = merged(labels, self.classes_, np.ones(len(self.classes_)))
@@ -380,7 +396,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "columns_")
         if self._training_rows is None:
             return None
-        return self._training_rows.compared(row_keys(self.columns_, as_frame(X), np.asarray(y)))
+        return self._training_rows.compared(row_keys(self.columns_, self._frame(X), np.asarray(y)))
 
     predict = _asked("predict", "The classifier's answers.")
     predict_proba = _asked("predict_proba", "The classifier's chances: shape (n, m).")
@@ -412,7 +428,10 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read(self, X: Any) -> tuple[Doubles, Familiarity]:
         check_is_fitted(self, "columns_")
-        return read(self.columns_, self.seen_, as_frame(X))
+        return read(self.columns_, self.seen_, self._frame(X))
+
+    def _frame(self, X: Any) -> Any:
+        return without(as_frame(X), list(self.missing))
 
     # -------------------------------------------------------------------------------------------- model files
 
@@ -495,7 +514,7 @@ def _in_one_column(column: Column) -> Column:
     return Label.of(column) if isinstance(column, Category) else column
 
 
-def _blocks(columns: list[Column], matrix: Doubles) -> dict[str, Doubles]:
+def blocks_of(columns: list[Column], matrix: Doubles) -> dict[str, Doubles]:
     """The numbers that each used column has become."""
     ends = np.cumsum([column.width for column in columns])
     return {one.name: matrix[:, end - one.width : end] for one, end in zip(columns, ends, strict=True) if one.width}
@@ -506,7 +525,7 @@ def _grouped(features: Any, groups: Any, present: Bools) -> tuple[Any, str | Non
     name = groups if isinstance(groups, str) else None
     if name is not None:
         if name not in features.columns:
-            raise TableError(f"There is no column {name!r} of groups; the columns are {listed(features.columns)}.")
+            raise TableError(f"There is no column {name!r} of groups; {nearest(name, features.columns)}")
         groups, features = as_text(features[name]), features.drop(name)
         empty = np.flatnonzero(groups.is_null().to_numpy() & present)
         if len(empty):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from functools import cached_property
 from typing import Any
 
@@ -37,6 +38,7 @@ MOST_CELLS = 2**21  # of rows with drawn values, held at a time
 MOST_LETTERS = 80  # of a cell in a note
 MOST_NAMED = 3  # columns in a warning
 LEAST_ROWS = 10  # of a table that can have shifted
+MOST_COMPARED, ALIKE = 2_000, 0.6  # names of columns that are compared with one that is not there, and how alike one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,11 +198,12 @@ def _each(columns: Sequence[Column], frame: Any) -> Iterator[tuple[Column, Any, 
     columns = [column for column in columns if column.width]
     known = set(frame.columns)
     if lost := [column.name for column in columns if column.name not in known]:
-        raise TableError(f"The table has no column {lost[0]!r}, which the model needs; it has {listed(frame.columns)}.")
+        ends = nearest(lost[0], frame.columns, "it has")
+        raise TableError(f"The table has no column {lost[0]!r}, which the model needs; {ends}")
     given = polars().DataFrame(
         {one.name: frame.get_column(one.name) for one in columns}
     )  # no query: it is one row's time
-    read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not one.decimal_comma])
+    read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not any(one.notation)])
     for column, series in zip(columns, read.get_columns(), strict=True):
         cells, unreadable = column.read(series)
         yield column, series, cells, unreadable, column.columns(cells)
@@ -210,6 +213,23 @@ def listed(names: Sequence[str], most: int = 12) -> str:
     """Names of columns, for a sentence."""
     shown = ", ".join(map(repr, names[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def nearest(name: str, names: Sequence[str], told: str = "the columns are") -> str:
+    """The end of a sentence, which says what a name of a column may have meant, and which there are.
+
+    >>> nearest("Krank", ["alter", "krank", "herz krank"])
+    "the nearest are 'krank', 'herz krank'; the columns are 'alter', 'krank', 'herz krank'."
+    """
+
+    def likeness(other: str) -> float:
+        one, two = name.casefold().strip(), other.casefold().strip()
+        return SequenceMatcher(None, one, two).ratio() + 0.3 * bool(one and two and (one in two or two in one))
+
+    ranked = sorted(names[:MOST_COMPARED], key=likeness, reverse=True)
+    close = [other for other in ranked[:MOST_NAMED] if likeness(other) >= ALIKE]
+    meant = f"the nearest {'is' if len(close) == 1 else 'are'} {listed(close)}; " if close else ""
+    return f"{meant}{told} {listed(names)}."
 
 
 def _short(text: str | None) -> str:

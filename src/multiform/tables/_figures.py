@@ -9,14 +9,15 @@ import numpy as np
 from multiform.columns import TableError, polars
 from multiform.metrics import loyalty_table
 from multiform.metrics.labels import distinct, positions
-from multiform.tables._familiarity import Familiarity
+from multiform.tables._familiarity import Familiarity, nearest
 from multiform.tables._overlap import Overlap
 
 
 def labelled(model: Any, frame: Any, target: str) -> tuple[Any, Any]:
     """The rows that have a label, without the target column, and their labels."""
     if target not in frame.columns:
-        raise TableError(f"The table has no column {target!r} with the truth; give its name by --target.")
+        ends = nearest(target, frame.columns, "it has")
+        raise TableError(f"The table has no column {target!r} with the truth; give its name by --target: {ends}")
     labels, present = model.labels(frame[target])
     return frame.drop(target).filter(polars().Series(present)), labels
 

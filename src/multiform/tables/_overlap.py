@@ -115,7 +115,7 @@ class RowSketch:
 def row_keys(columns: Sequence[Column], frame: Any, labels: Array) -> Keys:
     """The hash of each row: of the columns that are read, as what they were taken for, and of its label."""
     total = _hashes_of_text([str(label) for label in labels.tolist()])
-    frame = with_numbers(frame, [one.name for one in columns if isinstance(one, Number) and not one.decimal_comma])
+    frame = with_numbers(frame, [one.name for one in columns if isinstance(one, Number) and not any(one.notation)])
     given = {series.name: series for series in frame.get_columns()}
     for place, column in enumerate(columns, start=1):
         if not column.width:

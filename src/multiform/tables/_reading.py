@@ -1,15 +1,15 @@
-"""From files to frames: CSV, TSV, Parquet, Arrow and NPZ, whole or a batch of rows at a time.
+"""From files to frames: CSV, TSV, workbooks, Parquet, Arrow and NPZ, whole or a batch of rows at a time.
 
 Text files are read as text throughout: which column is a number is decided once, on the training data, and not anew
-by whatever stands in the first rows of the next file. They are read a block of bytes at a time: memory does not grow
-with the file, and every error knows its line. A block ends at a line end outside quoted cells, which begin with a
-quotation mark; one inside a bare cell, as of 5" pipe, is a letter. Polars parses a block whose marks all stand where
+by whatever stands in the first rows of the next file. They may be in any encoding; titles above the names of the
+columns and a line as ``sep=;`` are left out. They are read a block of bytes at a time: memory does not grow with the
+file, and every error knows its line. A block ends at a line end outside quoted cells, which begin with a quotation
+mark; one inside a bare cell, as of 5" pipe, is a letter. Polars parses a block whose marks all stand where
 they should; any other is read cell by cell, slowly, which either makes sense of it or says in which line it does not.
 """
 
 from __future__ import annotations
 
-import codecs
 import glob
 import gzip
 import io
@@ -26,17 +26,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiform._typing import Indices
-from multiform.columns import TableError, polars
+from multiform.columns import TableError, as_text, has_decimal_commas, polars
+from multiform.tables._encoding import Utf8, told
+from multiform.tables._workbooks import column_names, header_row, read_sheet
 
 FORMAT_SUFFIXES = {
     "csv": (".csv", ".txt"),
     "tsv": (".tsv", ".tab"),
+    "xlsx": (".xlsx", ".xlsm"),
+    "ods": (".ods",),
     "parquet": (".parquet", ".pq"),
     "arrow": (".arrow", ".feather", ".ipc"),
     "npz": (".npz",),
 }
 FORMATS = tuple(FORMAT_SUFFIXES)
 TEXT_FORMATS = ("csv", "tsv")
+WORKBOOKS = ("xlsx", "ods")
 SEPARATORS = (",", "\t", ";", "|")
 STANDARD_INPUT = "-"
 BATCH_ROWS = 20_000
@@ -47,21 +52,60 @@ MOST_COLUMNS = 1_000_000
 QUOTE = ord('"')
 BARE_RETURN = re.compile(r"\r(?!\n)")
 BLANK_LINES = re.compile(rb"(?m)^(?:\r?\n)+")
+SEPARATOR_LINE = re.compile(rb'"?sep=([,;|\t])"?[,;|\t]*\r?\n', re.IGNORECASE)
+FIRST_LINES, FIRST_BYTES = 30, 100_000  # in which the names of the columns must stand, if titles come before
 HEADER_MARKS = re.compile(rb'(?:\A|(?<=[,\t;|]))"[^"]*(?:""[^"]*)*"|\n')
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or standard input (``-``), and how to read it; or a table in memory, its bytes the `content`."""
+    """A file, or standard input (``-``), and how to read it; or a table in memory, its bytes the `content`.
+
+    Attributes
+    ----------
+    path, format : str
+    content : bytes or None
+    encoding : str or None
+        Of a text file; None recognises it.
+    sheet : str or None
+        Of a workbook; None is the first.
+    """
 
     path: str
     format: str
     content: bytes | None = field(default=None, repr=False)
+    encoding: str | None = field(default=None, repr=False)
+    sheet: str | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
         """What errors call it."""
         return "standard input" if self.path == STANDARD_INPUT else self.path
+
+    def bytes(self) -> Any:
+        """All of it."""
+        if self.content is not None:
+            return self.content
+        return sys.stdin.buffer.read() if self.path == STANDARD_INPUT else Path(self.path).read_bytes()
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a source is written, so that answers can be written alike.
+
+    Attributes
+    ----------
+    separator, encoding : str
+        Of a text file, as Python calls the encoding.
+    decimal_comma : bool
+    notes : tuple of str
+        What was decided in reading it, in sentences for people.
+    """
+
+    separator: str = ","
+    encoding: str = "utf-8"
+    decimal_comma: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,6 +122,7 @@ class Batch:
         How much of the source has been read, from 0 to 1; None if its length is not known.
     lines : ndarray of int or None
         The line of each row, where blank lines stand between them.
+    dialect : Dialect
     """
 
     frame: Any
@@ -85,6 +130,7 @@ class Batch:
     first_line: int
     share: float | None
     lines: Indices | None = None
+    dialect: Dialect = Dialect()
 
     def located(self, error: TableError, row: int | None = None) -> TableError:
         """The error with the file, and the line where a row of this batch is known."""
@@ -115,8 +161,23 @@ def located(error: TableError, found: Sequence[Source]) -> TableError:
     return error
 
 
-def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) -> list[Source]:
+def sources(
+    paths: Sequence[str | os.PathLike[str]],
+    format: str | None = None,
+    encoding: str | None = None,
+    sheet: str | None = None,
+) -> list[Source]:
     """The sources behind paths and patterns (``part-*.csv``), the files of a pattern in sorted order.
+
+    Parameters
+    ----------
+    paths : sequence of path-like
+    format : str, default=None
+        What is in them, if their names do not say it.
+    encoding : str, default=None
+        Of text files; recognised if it is not given.
+    sheet : str, default=None
+        Of workbooks; the first if it is not given.
 
     Examples
     --------
@@ -133,13 +194,13 @@ def sources(paths: Sequence[str | os.PathLike[str]], format: str | None = None) 
     found: list[Source] = []
     for given in [os.fspath(path) for path in paths]:
         if given == STANDARD_INPUT:
-            found.append(Source(given, format or "csv"))
+            found.append(Source(given, format or "csv", None, encoding, sheet))
             continue
         matches = [given] if os.path.exists(given) else sorted(glob.glob(given, recursive=True))
         if not matches:
             what = "No file matches" if glob.has_magic(given) else "There is no file"
             raise TableError(f"{what} {given}.")
-        found += [Source(match, format or _format_of(match)) for match in matches]
+        found += [Source(match, format or _format_of(match), None, encoding, sheet) for match in matches]
     return found
 
 
@@ -151,8 +212,8 @@ def _format_of(path: str) -> str:
         if suffixes and suffixes[-1] in known:
             return format
     raise TableError(
-        f"{path}: the name does not say what is in it; name it .csv, .tsv, .parquet, .arrow or .npz, or give the "
-        "format (--format)."
+        f"{path}: the name does not say what is in it; name it .csv, .tsv, .xlsx, .ods, .parquet, .arrow or .npz, or "
+        "give the format (--format)."
     )
 
 
@@ -178,13 +239,36 @@ def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
         raise TableError(f"{first} has no rows." if first else "There is no file to read.")
 
 
-def read(found: Sequence[Source], progress: Callable[[float | None], None] = lambda share: None) -> Any:
-    """All rows of all sources as one polars frame; `progress` hears how much of each source has been read."""
+def read(
+    found: Sequence[Source],
+    progress: Callable[[float | None], None] = lambda share: None,
+    note: Callable[[str], None] = lambda sentence: None,
+) -> Any:
+    """All rows of all sources as one polars frame.
+
+    `progress` hears how much of each source has been read, `note` what was decided in reading it, in sentences.
+    """
     frames = []
+    said: set[str] = set()
     for batch in batches(found):
         frames.append(batch.frame)
         progress(batch.share)
+        for sentence in batch.dialect.notes:
+            if sentence not in said:
+                note(sentence)
+                said.add(sentence)
+    if len({tuple(frame.dtypes) for frame in frames}) > 1:  # a column may be text in one sheet, and numbers in the next
+        frames = _alike(frames)
     return polars().concat(frames, how="vertical_relaxed")
+
+
+def _alike(frames: list[Any]) -> list[Any]:
+    """Columns that are text in one frame and none in another are text in all."""
+    pl = polars()
+    names = {name for frame in frames for name, dtype in frame.schema.items() if dtype == pl.String}
+    return [
+        frame.with_columns(as_text(frame[one]) for one in names if frame[one].dtype != pl.String) for frame in frames
+    ]
 
 
 def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
@@ -195,10 +279,15 @@ def _batches_of(source: Source, rows: int) -> Iterator[Batch]:
     if source.format == "npz":
         yield Batch(_read_npz(source), source, 1, 1.0)
         return
+    if source.format in WORKBOOKS:
+        given = _tried(source, source.bytes)
+        sheet = _tried(source, lambda: read_sheet(given, source.format, source.name, source.sheet))
+        yield Batch(sheet.frame, source, sheet.first_row, 1.0, dialect=Dialect(notes=sheet.notes))
+        return
     # Parquet and Arrow, a slice at a time; standard input and memory are read as a whole.
     if source.path == STANDARD_INPUT or source.content is not None:
         reader = pl.read_parquet if source.format == "parquet" else pl.read_ipc
-        content = sys.stdin.buffer.read() if source.content is None else source.content
+        content = source.bytes()
         scanned = _tried(source, lambda: reader(content).lazy())
     else:
         scan = pl.scan_parquet if source.format == "parquet" else pl.scan_ipc
@@ -213,7 +302,11 @@ def _tried(source: Source, read_it: Any) -> Any:
     """What `read_it` returns, or a sentence with whatever polars, NumPy and zip say of bytes that are not theirs."""
     try:
         return read_it()
-    except (Exception, polars().exceptions.PanicException) as error:
+    except (TableError, ImportError):
+        raise
+    except BaseException as error:
+        if not (isinstance(error, Exception) or type(error).__name__ == "PanicException"):  # a Ctrl-C
+            raise
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise TableError(f"{source.name} cannot be read as {source.format}: {reason.rstrip('.')}.") from error
 
@@ -222,8 +315,7 @@ def _read_npz(source: Source) -> Any:
     """`X` of shape (n, p), with or without `y` and `feature_names`; or arrays of one length, a column each."""
 
     def arrays_of() -> dict[str, Any]:
-        content = sys.stdin.buffer.read() if source.path == STANDARD_INPUT else Path(source.path).read_bytes()
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        with np.load(io.BytesIO(source.bytes()), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
 
     arrays = _tried(source, arrays_of)
@@ -271,8 +363,12 @@ def _delimited(source: Source) -> Iterator[Batch]:
         if stream.peek(2)[:2] == b"\x1f\x8b":
             stream = stack.enter_context(gzip.open(stream))
         try:
-            for part in _parts(stream, source):
-                yield Batch(part.frame, source, part.line, min(1.0, raw.tell() / size) if size else None, part.lines)
+            text, dialect = Utf8(stream, source.name, source.encoding), None
+            for part in _parts(text, source):
+                if dialect is None or dialect.encoding != text.encoding:
+                    dialect = _dialect(part, text.encoding, source)
+                share = min(1.0, raw.tell() / size) if size else None
+                yield Batch(part.frame, source, part.line, share, part.lines, dialect)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(f"{source.name} is damaged: {str(error).rstrip('.')}.") from error
 
@@ -283,22 +379,37 @@ class _Part(NamedTuple):
     frame: Any
     line: int
     lines: Indices | None = None
+    separator: str = ","
+    notes: tuple[str, ...] = ()
+
+
+def _dialect(part: _Part, encoding: str, source: Source) -> Dialect:
+    notes = part.notes
+    if source.encoding is None and encoding not in ("utf-8", "utf-8-sig"):
+        notes = (f"{source.name} is read as {told(encoding)} text; --encoding names another encoding.", *notes)
+    return Dialect(part.separator, encoding, has_decimal_commas(part.frame), notes)
 
 
 def _parts(stream: Any, source: Source) -> Iterator[_Part]:
     """Frames of text columns."""
-    name, head = source.name, _piece(stream).removeprefix(codecs.BOM_UTF8)
-    if head[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        raise TableError(f"{name} is UTF-16; convert it to UTF-8, as with iconv -f utf-16 -t utf-8.")
-    line = 1
-    while (blank := len(head) - len(head.lstrip(b"\r\n"))) and head:
-        line += head.count(b"\n", 0, blank)
-        head = head[blank:] or _piece(stream)
+    name, head = source.name, _piece(stream)
+    line, separator = 1, "\t" if source.format == "tsv" else None
+    head, line = _without_blanks(stream, head, line)
+    if found := SEPARATOR_LINE.match(head):  # as spreadsheet programs write, and read
+        separator = found[1].decode()
+        head, line = _without_blanks(stream, head[found.end() :], line + 1)
     if not head.strip():
         raise TableError(f"{name} is empty; its first line must name the columns.")
+    titles = _n_titles(head, separator)
+    for _ in range(titles):
+        head = head[head.index(b"\n") + 1 :]
+    line += titles
     while not (end := _header_end(head)) and (piece := _piece(stream, _bounded(head, f"{name}, line {line}"))):
         head += piece
-    parser = _Parser(head[: end or len(head)], name, "\t" if source.format == "tsv" else None, line)
+    parser = _Parser(head[: end or len(head)], name, separator, line)
+    if titles:
+        above = f"{name}: line {line} names the columns; what stands above it was left out."
+        parser.notes = (above, *parser.notes)
     line += head[:end].count(b"\n")
     rows = 0
     for block, is_clean in _blocks(stream, head[end:] if end else b"", parser.separator.encode(), name, line):
@@ -309,6 +420,38 @@ def _parts(stream: Any, source: Source) -> Iterator[_Part]:
         line += block.count(b"\n")
     if not rows:
         raise TableError(f"{name} has a first line and no rows after it.")
+
+
+def _without_blanks(stream: Any, head: bytes, line: int) -> tuple[bytes, int]:
+    """Without the blank lines that it begins with, and the line that it begins at then."""
+    while (blank := len(head) - len(head.lstrip(b"\r\n"))) and head:
+        line += head.count(b"\n", 0, blank)
+        head = head[blank:] or _piece(stream)
+    return head, line
+
+
+def _n_titles(head: bytes, separator: str | None) -> int:
+    """How many lines stand above the one that names the columns: rows below that all have as many cells as it."""
+    window = head[:FIRST_BYTES]
+    if len(window) < len(head):
+        window = window[: window.rfind(b"\n") + 1]
+    text = window.decode("utf-8", "replace").removesuffix("\n")
+    first = text.partition("\n")[0]
+    marks = [mark for mark in (SEPARATORS if separator is None else separator) if mark in text]
+    best = (0, 0)
+    for mark in marks:
+        if first.count(mark) >= MOST_COLUMNS:
+            return 0
+        records = [one for one, _ in zip(_records(text, mark), range(FIRST_LINES), strict=False)]
+        records = records[:-1] if len(window) < len(head) and len(records) < FIRST_LINES else records
+        rows = [[cell.strip() for cell in cells] for cells, _ in records]
+        at = header_row(rows) if rows else 0
+        widths = {len(cells) for cells in rows[at:] if any(cells)}
+        if at and at + 1 < len(rows) and len(widths) == 1:
+            best = max(best, (widths.pop(), records[at][1]))
+        elif not at and rows and len(widths) == 1:
+            best = max(best, (widths.pop(), 0))
+    return best[1]
 
 
 def _piece(stream: Any, size: int = 0) -> bytes:
@@ -428,7 +571,8 @@ def _text(content: bytes, name: str, line: int) -> str:
     except UnicodeDecodeError as error:
         bad = line + content.count(b"\n", 0, error.start)
         raise TableError(
-            f"{name}, line {bad}: a character is not UTF-8; convert the file, as with iconv -f latin1 -t utf-8."
+            f"{name}, line {bad}: a character is not UTF-8, though others before are; say what the file is in "
+            "(--encoding, as cp1252)."
         ) from error
 
 
@@ -475,18 +619,12 @@ class _Parser:
             raise TableError(f"{name}, line {line}: the first line names more than {MOST_COLUMNS:,} columns.")
         named = {mark: next(_records(text, mark))[0] for mark in marks}
         self.separator = max(named, key=lambda mark: len(named[mark]))
-        self.columns = [column.strip() for column in named[self.separator]]
+        # The row names that other programs write come first and have no name.
+        self.columns, renamed = column_names(named[self.separator])
+        self.notes = tuple(f"{name}, line {line}: {one}" for one in renamed)
         quotes = _Quotes.of(text.encode(), self.separator.encode())
         if quotes.open is not None or quotes.stray is not None:
             raise _never_closed(name, line)
-        known = set()
-        for number, column in enumerate(self.columns, start=1):
-            if not column:
-                # The row names that other programs write come first and have no name.
-                self.columns[number - 1] = column = f"column {number}"
-            if column in known:
-                raise TableError(f"{name}, line {line}, column {number}: the name {column!r} comes twice; rename one.")
-            known.add(column)
 
     def parts(self, block: bytes, line: int, is_clean: bool) -> Iterator[_Part]:
         """The records of a block that begins at this line.
@@ -520,7 +658,7 @@ class _Parser:
                 n_cells = text.count(self.separator.encode()) + 1
                 if text.strip(b"\r") and n_cells != width:
                     raise self._wrong_width(n_cells, line + number if lines is None else lines[number])
-        return _Part(frame.rename(dict(zip(plain, self.columns, strict=True))), line, lines)
+        return self._part(frame.rename(dict(zip(plain, self.columns, strict=True))), line, lines)
 
     def _parse_slowly(self, block: bytes, line: int, lines: Indices | None = None) -> _Part:
         """Cell by cell; `lines` are those of a block of which the blank ones are gone."""
@@ -531,6 +669,8 @@ class _Parser:
             at = line + before if lines is None else int(lines[before])
             if cells == [""] and width > 1:
                 continue
+            if len(cells) == width + 1 and not cells[-1]:  # a separator at the end of the line
+                cells.pop()
             if len(cells) != width:
                 if any("\n" in cell for cell in cells):
                     raise _never_closed(self.name, at)
@@ -538,7 +678,10 @@ class _Parser:
             records.append([cell or None for cell in cells])
             found.append(at)
         frame = pl.DataFrame(records, schema=dict.fromkeys(self.columns, pl.String), orient="row")
-        return _Part(frame, line, np.array(found))
+        return self._part(frame, line, np.array(found))
+
+    def _part(self, frame: Any, line: int, lines: Indices | None) -> _Part:
+        return _Part(frame, line, lines, self.separator, self.notes)
 
     def _wrong_width(self, found: int, line: int) -> TableError:
         wanted = len(self.columns)

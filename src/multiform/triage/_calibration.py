@@ -13,6 +13,7 @@ import scipy.sparse
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _num_samples
 
+from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.metrics import ScoreMethod, trust_score
 from multiform.metrics.labels import positions
@@ -60,10 +61,18 @@ class Examiner:
 
 
 def fit_and_examine(
-    estimator: Any, X: Any, y: Array, train: Indices, test: Indices, judge: Examiner, params: Mapping[str, Any]
+    estimator: Any,
+    X: Any,
+    y: Array,
+    train: Indices,
+    test: Indices,
+    judge: Examiner,
+    params: Mapping[str, Any],
+    share: tuple[float, float] = (0.0, 1.0),
 ) -> Examined:
-    """Fit on the samples at ``train``, judge those at ``test``."""
-    estimator.fit(_safe_indexing(X, train), y[train], **cut_metadata(params, train, len(y)))
+    """Fit on the samples at ``train``, which is this share of all work, and judge those at ``test``."""
+    with progress.part(*share):
+        estimator.fit(_safe_indexing(X, train), y[train], **cut_metadata(params, train, len(y)))
     return judge(estimator, _safe_indexing(X, test), y[test])
 
 

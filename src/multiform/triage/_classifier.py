@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from itertools import pairwise
 from math import ceil
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -22,6 +23,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
 
+from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.folds import Split, drawn_folds, group_codes, splits_of
 from multiform.metrics import ScoreMethod, trust_score
@@ -575,11 +577,14 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
             folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **given))
         tested = np.concatenate([test for _, test in folds])
         self._check_enough(len(tested) if codes is None else len(np.unique(codes[tested])), len(y), codes)
+        shares = np.linspace(0, 1, len(folds) + 2)  # of all fits, the last of which serves
         pieces: list[Examined] = Parallel(n_jobs=jobs_for(self.n_jobs, len(folds)))(
-            delayed(fit_and_examine)(clone(self.estimator), X, y, train, test, judge, params["estimator"])
-            for train, test in folds
+            delayed(fit_and_examine)(clone(self.estimator), X, y, train, test, judge, params["estimator"], share)
+            for (train, test), share in zip(folds, pairwise(shares), strict=False)
         )
-        return clone(self.estimator).fit(X, y, **params["estimator"]), Examined.together(pieces), tested
+        with progress.part(shares[-2], 1.0):
+            serving = clone(self.estimator).fit(X, y, **params["estimator"])
+        return serving, Examined.together(pieces), tested
 
     def _hold_out(self, n_samples: int, codes: Indices | None, rng: Any) -> Split:
         """Some samples at random, or some groups as a whole."""

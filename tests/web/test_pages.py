@@ -349,7 +349,7 @@ def test_a_table_is_answered_row_by_row(desk):
 
 
 @pytest.mark.parametrize(
-    "suffix", ["parquet", "pq", "tsv", "tab", "txt", "csv.gz", "arrow", "feather", "ipc", "lz4.arrow", "stream.arrow"]
+    "suffix", ["parquet", "pq", "tsv", "tab", "txt", "csv.gz", "arrow", "feather", "ipc", "lz4.arrow", "stream.arrow", "xlsx"]
 )
 def test_tables_of_other_formats(desk, suffix, tmp_path):
     import gzip
@@ -365,6 +365,8 @@ def test_tables_of_other_formats(desk, suffix, tmp_path):
         table.write_csv(path)
     elif suffix == "csv.gz":
         path.write_bytes(gzip.compress(table.write_csv().encode()))
+    elif suffix == "xlsx":
+        table.write_excel(path)
     elif suffix == "stream.arrow":
         table.write_ipc_stream(path)
     elif suffix == "feather":  # as pandas writes it: with LZ4, and categories
@@ -377,6 +379,19 @@ def test_tables_of_other_formats(desk, suffix, tmp_path):
     found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
     answers, _ = samples.table_model().answers(table)
     assert found["label"].to_list() == answers["label"].to_list()
+
+
+def test_how_a_table_was_read_is_said(desk):
+    """As a German spreadsheet program writes it: decimal commas, cp1252, a title above."""
+    rows = samples.patients().drop("state").head(30).write_csv(separator=";").replace(".", ",")
+    where = sent(desk.page, "münchen.csv", ("Bericht für Köln\n" + rows).encode("cp1252"))
+    page = desk.page.get(where).text
+    assert "30 rows are answered." in page
+    assert "münchen.csv is read as Windows-1252 (western Europe) text" in page
+    assert "münchen.csv: line 2 names the columns" in page
+    german = desk.page.get(where, headers={"accept-language": "de"}).text
+    assert "münchen.csv wird als Text in Windows-1252 (western Europe) gelesen." in german
+    assert "münchen.csv: Zeile 2 nennt die Spalten" in german
 
 
 def test_a_labelled_table_has_a_report(desk):

@@ -13,11 +13,14 @@ MOST_NOTES = 10
 
 
 class Piece(NamedTuple):
-    """Some rows, their answers, what in them is unlike training, and how much of the table has been read by then."""
+    """Some rows, their answers, what in them is unlike training, and what was decided in reading them, in sentences;
+    and how much of the table has been read by then.
+    """
 
     frame: Any
     answers: Any
     found: Familiarity
+    notes: tuple[str, ...]
     share: float | None
 
 
@@ -59,7 +62,7 @@ class Answering:
                 share = batch.share
                 if share is not None:
                     share = before + (share - before) * min(1.0, (start + size) / n)
-                yield Piece(frame, answers, found, share)
+                yield Piece(frame, answers, found, batch.dialect.notes, share)
             before = batch.share or 0.0
 
     def as_dict(self) -> dict[str, Any]:

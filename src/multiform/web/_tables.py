@@ -20,7 +20,7 @@ from multiform.tables import Source, TableError, without_formulas
 from multiform.web._answering import MOST_NOTES, Answering, Piece, beside
 from multiform.web._dropped import SUFFIXES, rows_of, source_of
 from multiform.web._forms import Form
-from multiform.web._guard import form_of
+from multiform.web._guard import LOG, form_of, place_of
 from multiform.web._kept import Kept
 from multiform.web._model import TableModel
 from multiform.web._problems import Problem
@@ -46,6 +46,7 @@ class Answered:
     pieces: list[bytes] = field(default_factory=list)  # of the file to download
     first: Any = None  # rows that are shown, and what in them is unlike training
     strange: Any = None
+    notes: tuple[str, ...] = ()  # of how it was read
     frames: list[Any] = field(default_factory=list)  # what the report needs
     report: str = ""
     report_notes: list[str] = field(default_factory=list)
@@ -161,15 +162,20 @@ class _Tables:
             table.done = True
             if table.is_labelled:
                 await self._reported(work, table)
-        except (ValueError, MemoryError) as error:
-            table.failed, table.done = str(error) or "There is not enough memory for it.", True
+        except (ValueError, ImportError, MemoryError) as error:
+            table.failed = str(error) or "There is not enough memory for it."
+        except Exception as error:  # nobody waits for it
+            LOG.error("%s in %s", type(error).__name__, place_of(error))
+            table.failed = "this should not happen; the server's log says where, please report it."
         finally:
+            table.done = True
             table.frames.clear()
 
     def _take(self, table: Answered, piece: Piece) -> None:
         """Keep what the page shows of a piece, and the lines of the file to download."""
         pl, frame = polars(), piece.frame
         if table.first is None:
+            table.notes = piece.notes
             table.first = piece.answers.head(MOST_SHOWN)
             table.strange = piece.found.cells.filter(pl.col("row") < MOST_SHOWN).to_dicts()
             if table.target is None and self.model.target in frame.columns:
@@ -193,7 +199,7 @@ class _Tables:
     def _shown(self, table: Answered, words: Words) -> dict[str, Any]:
         """What the page shows of the answers."""
         if not table.done or table.failed:
-            return {"labels": [], "rows": [], "columns": [], "notes": [], "report_notes": []}
+            return {"labels": [], "rows": [], "columns": [], "notes": [], "reading_notes": [], "report_notes": []}
         rows = table.first.to_dicts()
         for row in rows if "unfamiliar" in table.first.columns else ():
             row["unfamiliar"] = None
@@ -207,6 +213,7 @@ class _Tables:
             "columns": [words(TITLES[name]) if name in TITLES else name for name in columns],
             "rows": [[_cell(name, row[name], words) for name in columns] for row in rows],
             "notes": self._notes(table, words)[:MOST_NOTES],
+            "reading_notes": [words.said(note) for note in table.notes],
             "report_notes": [words.said(note) for note in table.report_notes],
         }
 

@@ -250,6 +250,7 @@ def test_a_word_that_training_did_not_have_is_taken_as_missing():
         where = sent(browser, "new.csv", table.write_csv().encode())
         found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
         assert found["label"].to_list() == model.predict(table.to_pandas()).tolist()
+        assert "does not know what the numbers of its training looked like" in browser.get(where).text
 
 
 @pytest.mark.parametrize(
@@ -349,7 +350,8 @@ def test_a_table_is_answered_row_by_row(desk):
 
 
 @pytest.mark.parametrize(
-    "suffix", ["parquet", "pq", "tsv", "tab", "txt", "csv.gz", "arrow", "feather", "ipc", "lz4.arrow", "stream.arrow", "xlsx"]
+    "suffix",
+    ["parquet", "pq", "tsv", "tab", "txt", "csv.gz", "arrow", "feather", "ipc", "lz4.arrow", "stream.arrow", "xlsx"],
 )
 def test_tables_of_other_formats(desk, suffix, tmp_path):
     import gzip
@@ -401,6 +403,9 @@ def test_a_labelled_table_has_a_report(desk):
     page = browser.get(where)
     assert f'<iframe class="report" src="{where}/report"' in page.text
     assert "100% of the rows are rows that the model was trained on" in page.text
+    german = browser.get(where, headers={"accept-language": "de"}).text
+    assert re.search(r"\d\d,\d % von 400 Zeilen sind richtig beantwortet", german)
+    assert "100% der Zeilen sind solche, mit denen das Modell trainiert wurde" in german
     assert "frame-src 'self'" in page.headers["content-security-policy"]
     report = browser.get(f"{where}/report")
     assert "style-src 'sha256-" in report.headers["content-security-policy"]

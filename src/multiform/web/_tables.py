@@ -48,6 +48,7 @@ class Answered:
     strange: Any = None
     notes: tuple[str, ...] = ()  # of how it was read
     frames: list[Any] = field(default_factory=list)  # what the report needs
+    figures: dict[str, Any] | None = None  # how the answers do beside the truth
     report: str = ""
     report_notes: list[str] = field(default_factory=list)
     no_report: str = ""
@@ -192,6 +193,7 @@ class _Tables:
     async def _reported(self, work: Any, table: Answered) -> None:
         frame = polars().concat(table.frames, how="vertical_relaxed")
         try:
+            table.figures = await work(self.model.evaluate, frame, table.target)
             table.report, table.report_notes = await work(self.model.report, frame, table.target)
         except (ValueError, ImportError, MemoryError) as error:
             table.no_report = str(error)

@@ -321,9 +321,9 @@ def test_a_model_of_very_many_columns_has_no_form():
     assert "The model reads 300 columns, too many for a form" in page
 
 
-def sent(browser, name, content):
+def sent(browser, name, content, **form):
     """The address of a table that was sent, when it is done."""
-    answer = browser.post("/table", files={"table": (name, content)})
+    answer = browser.post("/table", files={"table": (name, content)}, data=form)
     assert answer.status_code == 303, answer.text
     for _ in range(600):
         if browser.get(f"{answer.headers['location']}/progress").json()["done"]:
@@ -381,6 +381,19 @@ def test_tables_of_other_formats(desk, suffix, tmp_path):
     found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
     answers, _ = samples.table_model().answers(table)
     assert found["label"].to_list() == answers["label"].to_list()
+
+
+def test_a_labelled_table_of_a_model_without_names():
+    """It knows its columns by their order, of which the column with the truth is none."""
+    table = samples.patients().select("age (years)", "pain", "sugar (mmol/l)", "state")
+    table = table.with_columns(pl.col("pain").replace_strict({"no": 0, "sometimes": 1, "yes": 2}))
+    with served(samples.ensemble("codes")) as server, server.browser() as browser:
+        page = browser.get(sent(browser, "t.csv", table.write_csv().encode(), target="state")).text
+        assert "% of 400 rows are answered rightly" in page
+        page = browser.get(sent(browser, "t.csv", table.write_csv().encode())).text
+        assert "The model reads 3 columns of numbers, and the table has 4." in page
+        page = browser.get(sent(browser, "t.csv", table.write_csv().encode(), target="truth")).text
+        assert "The model reads 3 columns" in page
 
 
 def test_how_a_table_was_read_is_said(desk):

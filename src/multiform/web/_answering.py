@@ -48,15 +48,20 @@ class Answering:
         self.known += found.counted()
         return answers, found
 
-    def pieces(self, batches: Iterable[Batch], size: int, chances: bool = False) -> Iterator[Piece]:
-        """The answers to a table, `size` rows at a time; what is wrong with a cell says in which line it stands."""
+    def pieces(
+        self, batches: Iterable[Batch], size: int, chances: bool = False, target: str | None = None
+    ) -> Iterator[Piece]:
+        """The answers to a table, `size` rows at a time; what is wrong with a cell says in which line it stands.
+
+        The column `target` is not shown to the model, which may know its columns by their order alone.
+        """
         before = 0.0
         for batch in batches:
             n = len(batch.frame)
             for start in range(0, n, size):
                 frame = batch.frame.slice(start, size)
                 try:
-                    answers, found = self.answers(frame, chances)
+                    answers, found = self.answers(frame.drop(target or [], strict=False), chances)
                 except TableError as error:
                     raise batch.located(error, None if error.row is None else start + error.row) from error
                 share = batch.share

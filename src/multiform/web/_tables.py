@@ -156,7 +156,7 @@ class _Tables:
 
     async def _answered(self, work: Any, table: Answered, source: Source) -> None:
         """Answer the rows, a piece at a time, so that others are heard in between."""
-        pieces = table.told.pieces(rows_of(source), PIECE)
+        pieces = table.told.pieces(rows_of(source), PIECE, target=table.target)
         try:
             while (piece := await work(next, pieces, None)) is not None:
                 await work(self._take, table, piece)

@@ -76,15 +76,19 @@ def test_progress_bar(blobs, capsys):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("early_stopping", [False, True])
-def test_verbose_is_one_line_on_standard_error(blobs, capfd, solver, early_stopping):
+@pytest.mark.parametrize("terminal", [False, True])
+def test_verbose_is_one_line_of_a_terminal_and_whole_lines_elsewhere(
+    blobs, capfd, solver, early_stopping, terminal, monkeypatch
+):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     X, y = blobs
     model = QMSClassifier(solver=solver, max_iter=3, early_stopping=early_stopping, verbose=1, random_state=0)
     model.fit(X, y)
     out, err = capfd.readouterr()
     assert out == ""
-    assert err.count("\n") == 1
+    assert err.count("\n") == (1 if terminal else 3)
     assert err.endswith("\n")
-    updates = err.strip().split("\r")
+    updates = err.strip().split("\r" if terminal else "\n")
     assert len(updates) == 3
     assert updates[-1].startswith("QMSClassifier: pass 3/3, loss ")
     assert ("validation accuracy" in err) == early_stopping

@@ -16,7 +16,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import numpy as np
+import openpyxl
 import polars as pl
+from odf.opendocument import OpenDocumentSpreadsheet
 
 from multiform.cli import main
 from tests.fuzz import Case
@@ -133,6 +135,8 @@ class Tables:
         assert main([*words, str(folder / "model.mfm"), *QUICK]) == 0
         assert main([*words, str(folder / "loyal.mfm"), "--noise", "1", "--max-iter", "3", "--jobs", "1"]) == 0
         people(40, 1).write_csv(folder / "test.csv")
+        openpyxl.Workbook().save(folder / "book.xlsx")
+        OpenDocumentSpreadsheet().save(folder / "book.ods")
 
     def open(self, folder):
         self.folder = folder
@@ -236,17 +240,11 @@ class Tables:
         sheet = "".join(rows) if random.integers(4) else pick(BOMBS)
         shared = f"<si><t>{'y' * int(pick((1, 100, 100_000)))}</t></si>"
         main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
-        relation = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-        package = "http://schemas.openxmlformats.org/package/2006/relationships"
         parts = {
-            "xl/workbook.xml": f'<workbook {main} xmlns:r="{relation}"><sheets>'
-            '<sheet name="s" sheetId="1" r:id="rId1"/></sheets></workbook>',
-            "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}"><Relationship Id="rId1" '
-            f'Type="{relation}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
             "xl/sharedStrings.xml": f"<sst {main}>{shared}</sst>",
             "xl/worksheets/sheet1.xml": f"<worksheet {main}>{SHEET.format(sheet)}</worksheet>",
         }
-        return _zipped(parts, random, pick)
+        return _repacked(self.folder / "book.xlsx", parts, random, pick)
 
     def _ods(self, random, pick):
         names = {"office": "office", "table": "table", "text": "text"}
@@ -265,8 +263,7 @@ class Tables:
             f'<table:table table:name="s">{"".join(rows)}</table:table>'
             "</office:spreadsheet></office:body></office:document-content>"
         )
-        parts = {"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": content}
-        return _zipped(parts, random, pick)
+        return _repacked(self.folder / "book.ods", {"content.xml": content}, random, pick)
 
     # ------------------------------------------------------------------------------------------------- judging
 
@@ -293,14 +290,15 @@ class Tables:
         return "answered"
 
 
-def _zipped(parts, random, pick):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", pick((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED))) as archive:
-        for name, content in parts.items():
-            content = content.encode("utf-8", "replace")
-            if not random.integers(20):
+def _repacked(path, changed, random, pick):
+    """An archive with other parts in the place of some, which may be damaged."""
+    buffer, method = io.BytesIO(), pick((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED))
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(buffer, "w", method) as archive:
+        for name in dict.fromkeys([*old.namelist(), *changed]):
+            content = changed[name].encode("utf-8", "replace") if name in changed else old.read(name)
+            if not random.integers(40):
                 content = _damaged(content, random, pick)
-            if not random.integers(100):
+            if not random.integers(200) and method == zipfile.ZIP_DEFLATED:
                 content += b" " * 300_000_000
             archive.writestr(name, content)
     return buffer.getvalue()

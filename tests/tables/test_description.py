@@ -98,6 +98,17 @@ def test_a_target_that_cannot_be_learnt_is_told():
     assert nearest("nothing like it", ["a", "b"]) == "the columns are 'a', 'b'."
 
 
+def test_a_fit_says_so_too(tmp_path, capsys):
+    cells = [f"{k}.5" for k in range(30)] + ["haemolysed", "clotted", "lost it"] * 5
+    pl.DataFrame({"potassium": cells, "x": range(45), "ill": (["a", "b"] * 23)[:45]}).write_csv(tmp_path / "t.csv")
+    quick = ("--model", "qms", "--noise", "1", "--max-iter", "2", "--components", "2", "--jobs", "1")
+    assert main(["fit", str(tmp_path / "t.csv"), "-t", "ill", "-o", str(tmp_path / "m.mfm"), *quick]) == 0
+    told = capsys.readouterr().err
+    assert (
+        "column 'potassium' is taken as category: 67% of the cells are numbers, others are not: 'clotted' (5)" in told
+    )
+
+
 # ------------------------------------------------------------------------------------------------------- the command
 
 

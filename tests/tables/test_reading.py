@@ -177,6 +177,60 @@ def test_blank_lines_are_no_rows(text, expected, tmp_path):
     assert read(sources([path])).rows() == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "columns", "row"),
+    [
+        (
+            "All patients;;\n;;\na;b;c\n1;2;3\n",
+            ["a", "b", "c"],
+            ("1", "2", "3"),
+        ),  # as spreadsheet programs export titles
+        ("All patients\n\n\na,b,c\n1,2,3\n4,5,6\n", ["a", "b", "c"], ("1", "2", "3")),
+        ('"Title, of two\nlines"\na,b,c\n1,2,3\n', ["a", "b", "c"], ("1", "2", "3")),
+        ("sep=|\na|b\n1|2\n", ["a", "b"], ("1", "2")),
+        ("a;b;c\n1;2;3;\n4;5;6;\n", ["a", "b", "c"], ("1", "2", "3")),  # a separator at the end of rows
+        ("a,b,a,\n1,2,3,4\n", ["a", "b", "a (2)", "column 4"], ("1", "2", "3", "4")),
+        ("a (2),a,a\n1,2,3\n", ["a (2)", "a", "a (3)"], ("1", "2", "3")),
+    ],
+)
+def test_what_stands_around_a_table(text, columns, row, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(text, newline="")
+    found = read(sources([path]))
+    assert found.columns == columns
+    assert found.rows()[0] == row
+
+
+@pytest.mark.parametrize("text", ["text\nhello, you there\nfine\n", "a,b\n1,2,3,4,5,6\n", "title\n1,2,3\n4,5,6\n"])
+def test_what_is_no_title(text, tmp_path):
+    assert "names" in refusal(text, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "encoding", ["cp1252", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be", "utf-8-sig", "cp850"]
+)
+@pytest.mark.parametrize("block", [7, 4_000_000])
+def test_encodings_are_recognised(encoding, block, tmp_path, monkeypatch):
+    monkeypatch.setattr(_reading, "BLOCK_BYTES", block)
+    path = tmp_path / "table.csv"
+    words = ["Größe", "Übelkeit", "früh", "spät", "Männlich", "straße"]
+    text = "Name;Größe\n" + "".join(f"{word};{k},5\n" for k in range(40) for word in words)
+    path.write_bytes(text.encode(encoding))
+    found = read(sources([path]))
+    assert found.columns == ["Name", "Größe"]
+    assert found["Name"].to_list() == words * 40
+
+
+def test_an_encoding_that_shows_late(tmp_path, monkeypatch):
+    """Nothing but ASCII in the first blocks."""
+    monkeypatch.setattr(_reading, "BLOCK_BYTES", 64)
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"name,n\n" + b"Mueller,1\n" * 2000 + "Müller,2\n".encode("cp1252"))
+    notes = []
+    assert read(sources([path]), note=notes.append)["name"][-1] == "Müller"
+    assert notes == [f"{path} is read as Windows-1252 (western Europe) text; --encoding names another encoding."]
+
+
 def test_blank_lines_are_counted(tmp_path):
     assert "line 6, column 'b'" in refusal("a,b\n1,2\n\n\n3,4\n5\n", tmp_path)
 

@@ -109,6 +109,9 @@ def fit(
         seconds = time.perf_counter() - begin
         progress(None, "writing")
         write_model(model, output, seed=options["random_state"])
+    for column in model.columns_:
+        if (odd := multiform.tables.nearly_numbers(column, frame[column.name])) is not None:
+            console.note(f"column {column.name!r} is taken as {column.role}: {odd[0]}; {odd[1]}")
     _say_notes(console, model)
     told = multiform.files.describe(output)
     data = {

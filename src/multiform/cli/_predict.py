@@ -163,7 +163,8 @@ def _appender(stream: BinaryIO, written_as: str, excel_safe: bool) -> Write:
         else:
             mark = "\t" if written_as == "tsv" else dialect.separator
             commas = dialect.decimal_comma and mark != ","  # which must not be both
-            text = frame.write_csv(include_header=not begun, separator=mark, decimal_comma=commas, quote_style=quoted)
+            how = {"decimal_comma": True} if commas else {}
+            text = frame.write_csv(include_header=not begun, separator=mark, quote_style=quoted, **how)
             encoding = dialect.encoding
         stream.write(_encoded(visible(text) if stream.isatty() else text, encoding, begun))
         stream.flush()

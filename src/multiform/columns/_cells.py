@@ -192,6 +192,11 @@ def as_numbers(series: Any, notation: Notation = PLAIN) -> tuple[Doubles, int]:
             same = other._replace(absent=notation.absent, bounds=notation.bounds)
             if same.unit in ("", notation.unit) and not same.grouping and not (again := numbers_in(text, same))[1]:
                 numbers, unreadable = again
+    return _finite(numbers, unreadable)
+
+
+def _finite(numbers: Any, unreadable: int) -> tuple[Doubles, int]:
+    """As an array, NaN where there is no number that is finite; and what cannot be read."""
     values = np.array(numbers.to_numpy(), dtype=np.float64)  # null becomes NaN
     values[~np.isfinite(values)] = np.nan
     return values, unreadable
@@ -236,6 +241,10 @@ def any_numbers(series: Any, commas: bool = False) -> tuple[Doubles, Notation | 
     if series.dtype.is_numeric() or series.dtype == polars().Boolean:
         return as_numbers(series)[0], PLAIN
     text = as_text(series)
+    if not commas:
+        values, unreadable = _finite(*numbers_in(text, PLAIN))
+        if not unreadable:
+            return values, PLAIN if text.null_count() < len(text) else None
     notation = notation_of(text, commas)
     if notation is None:
         return np.full(len(series), np.nan), None

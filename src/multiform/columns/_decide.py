@@ -41,7 +41,18 @@ from multiform.columns._cells import (
     is_plain,
     polars,
 )
-from multiform.columns._kinds import FEWEST_VALUES, MOST_VALUES, Category, Code, Column, Date, Dropped, Number, Text
+from multiform.columns._kinds import (
+    DAY,
+    FEWEST_VALUES,
+    MOST_VALUES,
+    Category,
+    Code,
+    Column,
+    Date,
+    Dropped,
+    Number,
+    Text,
+)
 from multiform.columns._notation import PLAIN, Notation, without_words
 from multiform.columns._words import in_one_spelling, missing_words, yes_and_no
 
@@ -189,6 +200,7 @@ def _date(series: Any, present: Any, why: str) -> Date | None:
         why = _with_words(why, present)
     seconds, _ = as_dates(series, format)
     missing = np.isnan(seconds)
+    has_time = has_time and bool((seconds[~missing] % DAY).any())  # a spreadsheet program writes midnight beside a day
     return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
 
 
@@ -292,12 +304,12 @@ def _truth(name: str, text: Any, present: Any, n_distinct: int, most_categories:
     if n_distinct > MOST_SPELLINGS:
         return None
     words = present.unique().to_list()
-    meant = without_words(present) if missing_words(words) else present
-    counts = meant.drop_nulls().value_counts(sort=True)
-    found = yes_and_no(counts.to_series(0).to_list(), has_gaps=len(meant.drop_nulls()) < len(text))
-    if found is None:
+    absent = set(missing_words(words))
+    values, has_gaps = [word for word in words if word not in absent], bool(absent) or len(present) < len(text)
+    if yes_and_no(values, has_gaps) is None:  # most columns of words
         return None
-    yes, no = found
+    ranked = sorted(present.value_counts().rows(), key=lambda one: (-one[1], one[0]))
+    yes, no = yes_and_no([word for word, _ in ranked if word not in absent], has_gaps) or ("", None)
     spelt = in_one_spelling(text, yes, no or NOT, None if no else NOT)
     why = _with_words(f"yes is {yes!r}, no is {no!r}" if no else f"yes is {yes!r}, no is an empty cell", present)
     empty = None if no else NOT

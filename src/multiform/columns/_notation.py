@@ -29,7 +29,7 @@ RARE = 0.05  # share of the cells that a word may have which nobody knows
 ENOUGH_NUMBERS, MANY_NUMBERS = 20, 13  # cells, and distinct ones, that make such a word a missing number
 MOST_WORDS = 20
 COMMA_SHARE = 0.3  # of the cells of one column, with a decimal comma that can be nothing else
-LOOKED_AT = 1000  # cells for that
+LOOKED_AT = 200  # cells for that
 DECIMAL_COMMA = r"^[^0-9,]{0,12}([0-9]+,([0-9]{1,2}|[0-9]{4,})|0,[0-9]+|[0-9]{1,3}(\.[0-9]{3})+,[0-9]+)[^0-9,]{0,12}$"
 
 
@@ -79,7 +79,6 @@ def numbers_in(text: Any, notation: Notation) -> tuple[Any, int]:
     """
     import polars as pl
 
-    text = without_words(text, notation.absent)
     number: Any = pl.first()
     if notation.bounds:
         number = number.str.replace(rf"^{BOUND}", "").str.replace(r"\+$", "")
@@ -97,7 +96,10 @@ def numbers_in(text: Any, notation: Notation) -> tuple[Any, int]:
     if notation.decimal_comma:
         number = number.str.replace(",", ".", literal=True)
     found = text.to_frame().select(number.cast(pl.Float64, strict=False)).to_series()
-    return found, int(found.null_count() - text.null_count())
+    if found.null_count() == text.null_count():
+        return found, 0
+    others = text.filter(found.is_null())  # words, and gaps
+    return found, len(without_words(others, notation.absent).drop_nulls())
 
 
 def without_words(text: Any, absent: Sequence[str] = ()) -> Any:
@@ -112,8 +114,11 @@ def has_decimal_commas(frame: Any) -> bool:
     """Whether a column of the table has commas that can be nothing but decimal ones."""
     import polars as pl
 
-    shares = frame.head(LOOKED_AT).select(pl.col(pl.String).str.strip_chars().str.contains(DECIMAL_COMMA).mean())
-    return any(share is not None and share >= COMMA_SHARE for share in (shares.row(0) if shares.width else ()))
+    some = frame.head(LOOKED_AT).select(pl.col(pl.String))
+    have_any = some.select(pl.all().str.contains(",", literal=True).any())
+    names = [name for name, found in zip(some.columns, have_any.row(0) if some.width else (), strict=True) if found]
+    shares = some.select(pl.col(names).str.strip_chars().str.contains(DECIMAL_COMMA).mean()) if names else have_any[:0]
+    return any(share is not None and share >= COMMA_SHARE for share in (shares.row(0) if len(shares) else ()))
 
 
 def notation_of(text: Any, commas: bool = False) -> Notation | None:
@@ -124,8 +129,7 @@ def notation_of(text: Any, commas: bool = False) -> Notation | None:
     import polars as pl
 
     text = text.drop_nulls()
-    some = without_words(text.head(LOOKED_AT))
-    if not some.str.contains(r"[0-9]").any() and not text.str.contains(r"[0-9]").any():  # most columns of words
+    if not text.str.contains("[0-9]").any():  # most columns of words
         return None
     counts = without_words(text).drop_nulls().value_counts()
     distinct, count = counts.get_columns()

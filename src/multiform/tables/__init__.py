@@ -20,7 +20,7 @@ from multiform.columns import (
     decide,
 )
 from multiform.tables._classifier import TableClassifier, answers_of
-from multiform.tables._description import describe
+from multiform.tables._description import describe, nearly_numbers
 from multiform.tables._familiarity import Familiarity, nearest
 from multiform.tables._figures import Judgement, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
@@ -75,6 +75,7 @@ __all__ = [
     "located",
     "n_formulas",
     "nearest",
+    "nearly_numbers",
     "read",
     "sources",
     "without_formulas",

@@ -20,6 +20,7 @@ from multiform.tables._leaks import deciding
 from multiform.tables._overlap import row_keys
 
 FAR = 5.0  # interquartile ranges from the quartiles
+NUMBER = r"^[^0-9]{0,3}[0-9]+([.,][0-9]+)?[^0-9]{0,12}$"  # with a unit, or the like
 SENTINELS = re.compile(r"-?9+|-1|-9+|0|-?8{2,}|-?7{2,}")  # numbers that stand for "missing" in many tables
 OFTEN = 3  # cells with one number far from all others
 MOST_TOLD = 3  # values in a sentence
@@ -127,7 +128,7 @@ def _range(column: Column, known: Any) -> str:
         return ""
     if isinstance(column, Date):
         return f"{known.min():%Y-%m-%d} to {known.max():%Y-%m-%d}"
-    ranked = known.value_counts(sort=True).rows()
+    ranked = _ranked(known)
     shown = ", ".join(f"{_short(value)} ({count})" for value, count in ranked[:MOST_TOLD])
     return shown + f" and {len(ranked) - MOST_TOLD} more" * (len(ranked) > MOST_TOLD)
 
@@ -172,25 +173,34 @@ def _far(name: str, values: Doubles) -> Iterator[Odd]:
 
 def _words(column: Column, known: Any, raw: Any) -> Iterator[Odd]:
     """Values that differ in spelling, and numbers that some words keep from being such."""
-    text = as_text(raw).drop_nulls()
-    numeric = text.str.contains(r"^\D{0,3}[0-9]+([.,][0-9]+)?\D{0,12}$")
-    share = float(numeric.mean() or 0)
-    if MOSTLY_NUMBERS <= share < 1:
-        others = text.filter(~numeric).value_counts(sort=True).rows()
-        shown = ", ".join(f"{_short(value)!r} ({count})" for value, count in others[:MOST_TOLD])
-        help = (
-            f"column {column.name!r} would be numbers, but for some words; if they mean that the value is missing, say "
-            f"so: --na {shlex.quote(_short(others[0][0]))}."
-        )
-        yield f"{share:.0%} of the cells are numbers, others are not: {shown}", help
+    if (odd := nearly_numbers(column, raw)) is not None:
+        yield odd
     if column.role == "identifier":
         return
-    ranked = known.value_counts(sort=True).rows()[:MOST_COMPARED]
+    ranked = _ranked(known)[:MOST_COMPARED]
     help = f"column {column.name!r} spells one thing in several ways; one spelling for each would help."
     for same in alike(np.array([value for value, _ in ranked]))[:MOST_TOLD]:
         yield f"{', '.join(map(repr, map(_short, same)))} differ in nothing but case and blanks", help
     for value, like in _misspelt(ranked)[:MOST_TOLD]:
         yield f"{_short(value)!r} may be {_short(like)!r}, misspelt", help
+
+
+def nearly_numbers(column: Column, raw: Any) -> Odd | None:
+    """Of a column of words as the table has it: that most cells are numbers, if they are; and what would help."""
+    if column.role not in ("category", "identifier"):
+        return None
+    text = as_text(raw).drop_nulls()
+    numeric = text.str.contains(NUMBER)
+    share = float(numeric.mean() or 0)
+    if not MOSTLY_NUMBERS <= share < 1:
+        return None
+    others = _ranked(text.filter(~numeric))
+    shown = ", ".join(f"{_short(value)!r} ({count})" for value, count in others[:MOST_TOLD])
+    help = (
+        f"column {column.name!r} would be numbers, but for some words; if they mean that the value is missing, say so: "
+        f"--na {shlex.quote(_short(others[0][0]))}."
+    )
+    return f"{share:.0%} of the cells are numbers, others are not: {shown}", help
 
 
 def _misspelt(ranked: list[tuple[str, int]]) -> list[tuple[str, str]]:
@@ -204,6 +214,11 @@ def _misspelt(ranked: list[tuple[str, int]]) -> list[tuple[str, str]]:
                 found.append((value, like))
                 break
     return found
+
+
+def _ranked(texts: Any) -> list[tuple[str, int]]:
+    """The distinct texts and how often each occurs, the commonest first."""
+    return sorted(texts.value_counts().rows(), key=lambda one: (-one[1], one[0]))
 
 
 def _short(text: str, most: int = 40) -> str:

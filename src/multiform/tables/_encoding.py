@@ -30,7 +30,7 @@ LOOKED_AT = 4096  # bytes, for zero bytes
 MOSTLY, HARDLY = 0.6, 0.1  # zero bytes in a place
 WESTERN = frozenset("äöüÄÖÜßéèêëàâçîïôûùÿœæŒÆÉÈÀÇñáíóúÑÁÍÓÚìòåøÅØãõÊÂÎÔ¿¡°ºª²³µ€§±½¼×·–—’“”…«»ÿ\xa0")
 OTHERS = ["cp1250", "cp1251", "cp1253", "cp1254", "cp1257", "cp850", "cp852", "mac_roman", "koi8_r", "cp932", "gb18030"]
-SAMPLE = 200_000  # bytes that charset-normalizer is asked about
+SAMPLE, ENOUGH = 200_000, 20_000  # bytes that charset-normalizer is asked about: at most, and that are waited for
 NAMES = {"cp1252": "Windows-1252 (western Europe)", "utf-16": "UTF-16", "utf-32": "UTF-32"}
 
 
@@ -87,7 +87,9 @@ class Utf8:
             self._checker.decode(piece, final=not piece)
         except UnicodeDecodeError as error:
             if self._only_ascii and not self._checker.getstate()[0] and piece[: error.start].isascii():
-                self._become(one_byte_encoding(piece))
+                while len(self._first) < ENOUGH and (more := self._stream.read1(ENOUGH)):
+                    self._first += more
+                self._become(one_byte_encoding(piece + self._first))
                 return self._decoded(piece)
             self._checks = False  # whoever reads the line says that it is not UTF-8
         else:

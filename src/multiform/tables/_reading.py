@@ -387,7 +387,8 @@ def _dialect(part: _Part, encoding: str, source: Source) -> Dialect:
     notes = part.notes
     if source.encoding is None and encoding not in ("utf-8", "utf-8-sig"):
         notes = (f"{source.name} is read as {told(encoding)} text; --encoding names another encoding.", *notes)
-    return Dialect(part.separator, encoding, has_decimal_commas(part.frame), notes)
+    commas = part.separator != "," and has_decimal_commas(part.frame)  # else they would have to be quoted
+    return Dialect(part.separator, encoding, commas, notes)
 
 
 def _parts(stream: Any, source: Source) -> Iterator[_Part]:
@@ -438,6 +439,10 @@ def _n_titles(head: bytes, separator: str | None) -> int:
     text = window.decode("utf-8", "replace").removesuffix("\n")
     first = text.partition("\n")[0]
     marks = [mark for mark in (SEPARATORS if separator is None else separator) if mark in text]
+    most = max(marks, key=first.count, default="\0")
+    second = text[len(first) + 1 :].partition("\n")[0]
+    if 0 < first.count(most) == second.count(most) and 2 * most not in first:  # as nearly always
+        return 0
     best = (0, 0)
     for mark in marks:
         if first.count(mark) >= MOST_COLUMNS:

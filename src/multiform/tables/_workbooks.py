@@ -8,6 +8,7 @@ counted before fastexcel reads it.
 from __future__ import annotations
 
 import io
+import logging
 import re
 import zipfile
 import zlib
@@ -19,9 +20,10 @@ import numpy as np
 from multiform.columns import TableError, polars
 
 MOST_UNPACKED = 256_000_000  # bytes of XML
-MOST_CELLS = 10_000_000  # of the rectangle that holds all cells of a sheet
+MOST_CELLS = 4_000_000  # of the rectangle that holds all cells of a sheet; each takes some 100 bytes on the way
 MOST_LETTERS = 256_000_000  # in the cells of a sheet
 LARGE = "save the sheet as CSV, which may have any size"
+MOST_NOTES = 3  # of names that come twice
 FIRST_ROWS = 30  # in which the names of the columns must stand
 STEP = 1_000_000
 REFERENCE = re.compile(rb"\br\s*=\s*[\"']([A-Za-z]{1,3})([0-9]{1,9})[\"']")
@@ -49,6 +51,7 @@ def read_sheet(content: bytes, format: str, name: str, sheet: str | None) -> She
         import fastexcel
     except ImportError as error:
         raise ImportError('Workbooks are read with fastexcel; install it with pip install "multiform[cli]".') from error
+    logging.getLogger("fastexcel").addHandler(logging.NullHandler())  # it complains of columns that are empty
     book = fastexcel.read_excel(content)
     names = list(book.sheet_names)
     listed = ", ".join(map(repr, names[:12])) + f" and {len(names) - 12} more" * (len(names) > 12)
@@ -60,9 +63,7 @@ def read_sheet(content: bytes, format: str, name: str, sheet: str | None) -> She
         if any(any(row) for row in rows):
             break
     else:
-        raise TableError(
-            f"{name} has no sheet with anything in it." if sheet is None else f"Its sheet {sheet!r} is empty."
-        )
+        raise TableError(f"{name} is empty." if sheet is None else f"{name}: the sheet {sheet!r} is empty.")
     notes = []
     if sheet is None and len(names) > 1:
         which = "the first" if own == names[0] else "the first that holds anything"
@@ -109,18 +110,25 @@ def _is_number(cell: str) -> bool:
 def column_names(given: list[str]) -> tuple[list[str], list[str]]:
     """A name of its own for each column, and what is to be said of those that had none."""
     found: list[str] = []
-    notes, known = [], {name.strip() for name in given}
-    taken: set[str] = set()
+    notes: list[str] = []
+    taken = {name.strip() for name in given}  # a name that is made up is none that another column has
+    number_of: dict[str, int] = {}
     for number, name in enumerate((one.strip() for one in given), start=1):
-        own = name or f"column {number}"
-        again = 2
-        while own in taken or (own != name and own in known):
-            own = f"{name or 'column'} ({again})"
-            again += 1
+        if name and name not in number_of:
+            own, number_of[name] = name, 1
+        else:
+            own = f"column {number}"
+            while own in taken or name:
+                number_of[name] = number_of.get(name, 1) + 1
+                own = f"{name or own} ({number_of[name]})"
+                if own not in taken:
+                    break
+            taken.add(own)
         if name and own != name:
             notes.append(f"column {number} is called {name!r}, as another is; it is {own!r} here.")
-        taken.add(own)
         found.append(own)
+    if len(notes) > MOST_NOTES:
+        notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more columns are called as others are."]
     return found, notes
 
 
@@ -156,7 +164,7 @@ def _check_size(content: bytes, format: str, name: str) -> None:
 
 
 def _unpacked(archive: zipfile.ZipFile, part: zipfile.ZipInfo, left: int, name: str) -> bytes:
-    part.file_size = left + 1  # what the archive says of its sizes need not be true
+    part.file_size = left + 2 * STEP  # what the archive says of its sizes need not be true
     found = bytearray()
     with archive.open(part) as stream:
         while piece := stream.read(STEP):
@@ -197,7 +205,7 @@ def _windows(xml: bytes) -> Any:
 
 def _rows(xml: bytes) -> Any:
     starts = [one.start() for one in ROW.finditer(xml)]
-    for start, end in zip(starts, [*starts[1:], len(xml)], strict=True):
+    for start, end in zip(starts, [*starts[1:], len(xml)], strict=False):
         yield xml[start:end]
 
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "gpu": "the GPU engine: times to accuracy, batches, subsets, ceilings, against the CPU",
     "triage": "how often triage's promise is broken, and what it covers",
     "honesty": "what models say of themselves, against fresh samples, over synthetic tables of six kinds",
+    "big": "a fit over blocks of Parquet: memory, time over reading, accuracy",
     "serve": "multiform serve: the first question, an answer, one row and blocks of rows, over what cannot be avoided",
     "wide": "the command line on wide tables, on a stray quotation mark and at its start, over what cannot be avoided",
     "familiarity": "what is unlike training: false alarms on fresh files, and detection of changed ones",

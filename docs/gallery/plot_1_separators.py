@@ -33,6 +33,6 @@ line = np.column_stack([np.linspace(0.3, 4.5, 200), np.full(200, 5.0)])
 figure, ax = plt.subplots()
 for label, values in zip(model.classes_, model.member_values(line).T, strict=True):
     ax.semilogy(line[:, 0], values, label=label)
-ax.set(xlabel="flavanoids, at a colour intensity of 5", ylabel="f(x), the smallest decides")
+ax.set(xlabel="flavanoids, at a colour intensity of 5", ylabel="f(x), the smallest decides", title="The same wines")
 ax.legend(loc="upper center")
 plt.show()

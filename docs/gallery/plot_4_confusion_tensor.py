@@ -19,4 +19,5 @@ model = LoyaltyClassifier(beta=0.01, gamma=50, cv=3, random_state=0).fit(X[:900]
 # %%
 # Handwritten digits by other writers. Nearly all mistakes are in the second and third layer.
 display = ConfusionTensorDisplay.from_estimator(model, X[900:], y[900:])
+display.figure_.suptitle("Handwritten digits (scikit-learn), 897 by other writers")
 plt.show()

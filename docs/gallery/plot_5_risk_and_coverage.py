@@ -29,5 +29,5 @@ models = {
 figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
 for name, model in models.items():
     RiskCoverageDisplay.from_estimator(model.fit(X, y), X_new, y_new, name=name, ax=ax)
-ax.set_ylim(0, 0.06)
+ax.set_title("Thyroid data: patients that no model has seen")
 plt.show()

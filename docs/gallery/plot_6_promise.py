@@ -42,5 +42,6 @@ ax.scatter(coverage, accuracy, color="#0072B2", alpha=0.7)
 ax.axhline(0.97, color="#6E6E6E", linestyle="--")
 ax.set(xlabel="share of the answers that are accepted", ylabel="true accuracy of those")
 broken = np.mean(np.array(accuracy) < 0.97)
-ax.set_title(f"Right on everything: {right.mean():.1%}. Promises broken: {broken:.0%} (allowed: 5%)")
+share = f"right on everything: {right.mean():.1%}; promises broken: {broken:.0%} (allowed: 5%)"
+ax.set_title(f"Three overlapping classes (made up)\n{share}", fontsize=10)
 plt.show()

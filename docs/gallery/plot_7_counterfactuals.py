@@ -28,7 +28,7 @@ ax = display.ax_
 for start, end, length in zip(X[chosen], nearest.points, radius, strict=True):
     ax.add_patch(plt.Circle(start, length, fill=False, color="black", linewidth=0.8))
     ax.annotate("", end, start, arrowprops={"arrowstyle": "->"})
-ax.set(xlabel="petal length (cm)", ylabel="petal width (cm)", title="Certified radius and nearest change")
+ax.set(xlabel="petal length (cm)", ylabel="petal width (cm)", title="Iris: certified radius and nearest change")
 ax.set_aspect("equal")
 ax.get_legend().set_loc("lower right")
 plt.show()

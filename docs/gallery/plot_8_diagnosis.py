@@ -23,11 +23,11 @@ print(f"expected cost {planner.expected_cost_:.2f} of {planner.panel_cost_:.2f}"
 
 # %%
 # The plan: what is bought next, and who stops where.
-PlanDisplay.from_estimator(planner)
+PlanDisplay.from_estimator(planner).ax_.set_title("Cleveland heart data, six tests (0: well, 1: ill)")
 
 # %%
 # Stopping earlier is cheaper and a little worse; each dot is a stopping level, cross-fitted.
-CostAccuracyDisplay.from_estimator(planner)
+CostAccuracyDisplay.from_estimator(planner).ax_.set_title("Cleveland heart data, six tests")
 
 # %%
 # One patient, at the bedside: the next test, until the plan says stop.

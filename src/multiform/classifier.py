@@ -11,8 +11,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
+from multiform.blocks import Source, source_of
 from multiform.defaults import MOST_NOISE, batch_size_for, components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import (
+    TOGETHER_UP_TO,
     CallbackSupportMixin,
     Monitor,
     Validation,
@@ -52,6 +54,7 @@ from multiform.state import (
     require_temperature,
     require_whole,
 )
+from multiform.streaming import small_enough, stream
 from multiform.training import Member, Trained, Trainer
 
 __all__ = ["QMSClassifier", "fitted_classifier"]
@@ -252,15 +255,26 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     @all_or_nothing
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, X_val: Any = None, y_val: Any = None, groups: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        X_val: Any = None,
+        y_val: Any = None,
+        groups: Any = None,
     ) -> QMSClassifier:
         """Find the separators.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, p)
+        X : array-like or sparse matrix of shape (n, p), or a source of blocks
             float32, uint8 and CSR are read as they are; anything else costs one float32 copy. NaN is a missing value.
+            Rows that do not fit the memory come block by block: the path of a Parquet, CSV or Arrow file or of a
+            folder of them, a dataset of pyarrow, a lazy frame of polars, or any object that gives pairs (X, y) anew
+            whenever it is asked for an iterator (docs/big.md).
         y : array-like of shape (n,)
+            For files and datasets the name of the target column; None where X gives pairs.
         sample_weight : array-like of shape (n,), default=None
             0 means removed, 2 means repeated.
         X_val, y_val : array-like, default=None
@@ -278,6 +292,19 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             raise ValueError(
                 "X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out."
             )
+        source = source_of(X, y, type(self).__name__)
+        if source is not None:
+            small = self._fit_blocks(source, sample_weight, groups)
+            if small is not None:
+                self._fit_arrays(*small)
+            if source.names is not None:
+                self.feature_names_in_ = np.array(source.names, dtype=object)
+            return self
+        return self._fit_arrays(X, y, sample_weight, X_val, y_val, groups)
+
+    def _fit_arrays(
+        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None, groups: Any = None
+    ) -> QMSClassifier:
         X, target, classes, weight = check_training_data(self, X, y, sample_weight, finite=False)
         gaps = has_gaps(self, X)
         groups = group_codes(groups, len(target), type(self).__name__, used_samples(sample_weight))
@@ -296,8 +323,11 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         if held_out is not None:
             masks = [all_but(len(target), held_out)]
         elif self.calibrate and validation is None:
-            # Models with p + 1 rows are one with p + 1 rows together (Lemma 1): those that calibrate are the model.
-            together = self.n_models == 1 and n_components == X.shape[1] + 1
+            # Models with p + 1 rows are one with p + 1 rows together (Lemma 1): those that calibrate are the model. A
+            # model that may have as many rows as it likes has up to p + 1 where that costs little.
+            few = entries is None and len(target) < TOGETHER_UP_TO[0] and X.shape[1] < TOGETHER_UP_TO[1]
+            may_grow = self.n_components == "auto" and not self.warm_start and few
+            together = self.n_models == 1 and (may_grow or n_components == X.shape[1] + 1)
             masks = training_masks(target, seed, groups, together=together)
         solver = self._solver(n_train, n_components, entries is not None)
         keep_zeros = self.solver != "adam"
@@ -357,6 +387,34 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         self.__dict__.pop("_moments", None)
         monitor.close(fitted | {"n_features_in_": self.n_features_in_})
         return self
+
+    def _fit_blocks(self, source: Source, sample_weight: Any, groups: Any) -> tuple[Any, Array] | None:
+        """Fit over blocks; or X and y, where they are so small that nothing is gained."""
+        refused = {
+            "sample_weight": sample_weight is not None,
+            "groups": groups is not None,
+            "early_stopping=True": self.early_stopping,
+            "warm_start=True": self.warm_start,
+            f"solver={self.solver!r}": self.solver != "adam",
+        }
+        for what, given in refused.items():
+            if given:
+                raise ValueError(
+                    f"{what} of QMSClassifier is for data that fit the memory, and X is a source of blocks: leave it "
+                    "out, or read X into an array."
+                )
+        name = type(self).__name__
+        small = small_enough(source, name)
+        if small is not None:
+            return small.X, small.y
+        streamed = stream(self, source, drawn_seed(self.random_state))
+        fitted = self._fitted_attributes(streamed.separators, streamed.classes)
+        fitted.update(n_iter_=streamed.passes, loss_curve_=streamed.losses, noise_=streamed.noise)
+        fitted.update(temperature_=streamed.temperature, n_features_in_=fitted["components_"].shape[2])
+        self.__dict__.update(fitted, _gaussian=None)
+        for earlier in ("_moments", "feature_names_in_"):
+            self.__dict__.pop(earlier, None)
+        return None
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]

@@ -111,9 +111,9 @@ def draw(path: Path, loyalty: LoyaltyClassifier, nominal: QMSClassifier, X: Any,
     axes["regions"].set(title="What is it? Regions and separators (wine)", xlabel=first, ylabel=second)
     for name, model in {"one QMS model": nominal, "loyalty score": loyalty}.items():
         RiskCoverageDisplay.from_estimator(model, X, y, name=name, ax=axes["risk"])
-    # One wrong answer among the very first would hide the rest of the curve.
-    axes["risk"].set(title="How far to trust it? (thyroid, unseen samples)", ylim=(0, 1.4 * (1 - loyalty.score(X, y))))
+    axes["risk"].set_title("How far to trust it? (thyroid, unseen rows)")
     LoyaltyDisplay.from_estimator(loyalty, X, y, ax=[axes["share"], axes["accuracy"]])
+    axes["accuracy"].set_title("Accuracy within the type (thyroid, unseen rows)")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=90)
 

@@ -33,6 +33,7 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
 EIGHTS = {400: 8, 2_000: 2}
+TOGETHER_UP_TO = 2_000, 256  # samples and features, with any number of rows
 
 ENOUGH_TO_WARN = 50  # unseen samples
 ENOUGH_TRAINING_SAMPLES = 1_000

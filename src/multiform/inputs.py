@@ -259,31 +259,48 @@ def choose_scaling(
     """
     stored = as_stored(X) if stored is None else stored
     read = X if stored is None else stored
-    mean, deviation, least, most = _moments(read, weight, n_jobs)
-    if scaling == "none":
-        _refuse_unscaled(least, most)
-        center, scale = np.zeros_like(mean), np.ones_like(mean)
-    else:
-        precision = 1e-6 if read.dtype == np.float32 else 1e-14
-        given = (least, most) if read.dtype == X.dtype else _extremes(X)
-        constant = _constant(X.dtype, deviation <= precision * np.abs(mean), *given)
-        common = scaling == "common" or (
-            scaling == "auto" and (scipy.sparse.issparse(read) or _share_one_range(least, most, constant))
-        )
-        if common:
-            deviation = np.full_like(mean, _root_mean_square(deviation[~constant]))
-        _refuse_extreme(deviation, constant)
-        center, scale = mean, np.where(constant, np.inf, deviation)
+    moments = column_figures(read, weight, n_jobs)
+    given = moments[2:] if read.dtype == X.dtype else _extremes(X)
+    found = scaling_by(scaling, moments, read.dtype, X.dtype, given, sparse=scipy.sparse.issparse(read))
+    center, scale = found.center, found.scale
     if stored is not None and entries_of(stored) is not None:
         # Zeros stay zeros, or nothing would be sparse; a column that is stored nearly everywhere is centred still.
-        center = np.where(np.bincount(stored.indices, minlength=len(mean)) < stored.shape[0] / 2, 0.0, center)
+        center = np.where(np.bincount(stored.indices, minlength=len(center)) < stored.shape[0] / 2, 0.0, center)
     elif stored is not None and keep_zeros and _share_of_zeros(stored) >= MANY_ZEROS:
-        center = np.zeros_like(mean)
-    chosen = Scaling(center, scale)
-    if stored is None or not chosen.fits_single:
-        return chosen
-    # the engine applies the scaling in single precision; so do the user's units
-    return Scaling(*(part.astype(np.float64) for part in chosen.single))
+        center = np.zeros_like(center)
+    return as_applied(Scaling(center, scale), stored is not None)
+
+
+def scaling_by(
+    rule: str,
+    moments: tuple[Doubles, Doubles, Doubles, Doubles],
+    kind: Any,
+    given_kind: Any,
+    given: tuple[Array, Array],
+    *,
+    sparse: bool = False,
+) -> Scaling:
+    """Center and scale by a rule, from mean, deviation, least and greatest value of the columns as they are read.
+
+    `kind` is their type; `given_kind` and `given` are the type and the extremes that the user's columns have.
+    """
+    mean, deviation, least, most = moments
+    if rule == "none":
+        _refuse_unscaled(least, most)
+        return Scaling(np.zeros_like(mean), np.ones_like(mean))
+    precision = 1e-6 if kind == np.float32 else 1e-14
+    constant = _constant(given_kind, deviation <= precision * np.abs(mean), *given)
+    if rule == "common" or (rule == "auto" and (sparse or _share_one_range(least, most, constant))):
+        deviation = np.full_like(mean, _root_mean_square(deviation[~constant]))
+    _refuse_extreme(deviation, constant)
+    return Scaling(mean, np.where(constant, np.inf, deviation))
+
+
+def as_applied(scaling: Scaling, by_engine: bool) -> Scaling:
+    """The scaling as it is applied: by an engine in single precision, and so do the user's units."""
+    if not by_engine or not scaling.fits_single:
+        return scaling
+    return Scaling(*(part.astype(np.float64) for part in scaling.single))
 
 
 def _constant(kind: Any, seems_so: Bools, least: Array, most: Array) -> Bools:
@@ -301,7 +318,7 @@ def _constant(kind: Any, seems_so: Bools, least: Array, most: Array) -> Bools:
             f"Column {first} of X varies from {least[first]:.17g} to {most[first]:.17g}, too little for its size to be "
             f"told from rounding, and is read as constant{_and_others(lost)}. If it matters, subtract an offset first.",
             OffsetWarning,
-            stacklevel=8,  # of the caller of fit, past scikit-learn's wrapper and ours
+            stacklevel=10,  # of the caller of fit, past scikit-learn's wrapper and ours
         )
     return np.asarray(rounded | lost)
 
@@ -362,7 +379,7 @@ def _share_one_range(least: Doubles, most: Doubles, constant: Bools) -> bool:
     return len(least) > 1 and bool((least == least[0]).all() and (most == most.max()).mean() >= 0.5)
 
 
-def _moments(X: Any, weight: Array | None, n_jobs: int | None) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+def column_figures(X: Any, weight: Array | None, n_jobs: int | None) -> tuple[Doubles, Doubles, Doubles, Doubles]:
     """Mean, standard deviation, least and greatest value of each column, weighted where weights are given."""
     if not scipy.sparse.issparse(X) and weight is None and X.dtype in (np.float32, np.uint8):
         mean, variance, least, most = column_moments(X, 1 if X.size < 1_000_000 else effective_threads(n_jobs))

@@ -18,6 +18,7 @@ from multiform.gaps import Filled
 from multiform.inputs import choose_scaling
 from multiform.separators import Scaling, Separators, as_stored, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
+from multiform.starts import ClassScatter, drawn_start
 
 __all__ = ["Member", "Trained", "Trainer"]
 
@@ -152,6 +153,11 @@ class Trainer:
                 f"noise is at most {max(member.noise for member in members):.3g}."
             )
         return Trained(self, members, state)
+
+    def starts(self, seeds: Sequence[int], n_components: int, noise: float) -> list[Floats]:
+        """Where members of these seeds start that train on all samples."""
+        scatter = ClassScatter(TrainingProblem(self.rows, self.target, self.n_classes), None, None, seeds[0])
+        return [drawn_start(scatter, n_components, noise, seed) for seed in seeds]
 
     def values(self, separators: Separators, samples: Any) -> Array:
         """f of some of the samples; of one that had gaps, the expectation."""

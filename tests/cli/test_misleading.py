@@ -39,13 +39,13 @@ def test_fit_says_what_misleads(visits, tmp_path, call):
     code, _, err = call("fit", visits / "visits.csv", "-t", "ill", "-o", tmp_path / "m.mfm", *FAST)
     assert code == 0
     for sentence in (
-        "note: 'Yes', 'yes' differ in nothing but case and blanks, and are classes of their own; --merge-classes makes",
-        "note: column 'outcome' alone tells the class of 100.0% of rows that were held out",
-        "--drop outcome leaves it out.",
+        "note: 'Yes', 'yes' differ only in upper and lower case or blanks, and are different classes",
+        "note: column 'outcome' alone is enough to predict 100.0% of held-out rows",
+        "leave it out with --drop outcome.",
         "note: column 'number' was left out as an identifier (it counts the rows)",
         "note: column 'patient_id' was left out as an identifier (its name says so; 2",
-        "note: values of column 'patient_id' repeat: if its rows belong together",
-        "--group patient_id holds out whole groups",
+        "note: values of column 'patient_id' repeat. If rows with the same value belong together",
+        "say --group patient_id",
     ):
         assert sentence in err
     assert "'age' alone" not in err
@@ -61,7 +61,7 @@ def test_fit_with_groups_and_merged_classes(visits, tmp_path, call, call_json):
     assert any("were merged" in note for note in told["notes"])
     code, shown, _ = call("info", tmp_path / "m.mfm")
     assert code == 0
-    assert "training group_column: patient_id" in shown
+    assert "training group column: patient_id" in shown
     n_labelled = pl.read_csv(visits / "visits.csv").filter(pl.col("ill").is_not_null())["patient_id"].n_unique()
     assert f"training groups: {n_labelled}" in shown
     new = pl.read_csv(visits / "visits.csv").drop("patient_id", "ill", "number", "outcome")[:5]

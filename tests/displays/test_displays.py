@@ -48,9 +48,9 @@ def test_tensor_layers_are_drawn_in_order():
     display = ConfusionTensorDisplay.from_predictions(TRUE, PRED, TYPES)
     np.testing.assert_array_equal(display.tensor, confusion_tensor(TRUE, PRED, TYPES))
     assert [axis.get_title() for axis in display.axes_] == [
-        "strong: 3 samples, 100.00% right",
-        "normal: 2 samples, 50.00% right",
-        "weak: 1 samples, 0.00% right",
+        "strong (sure)\n3 rows, 100.0% right",
+        "normal (usual)\n2 rows, 50.0% right",
+        "weak (unsure)\n1 rows, 0.0% right",
     ]
     assert display.ax_ is display.axes_[0]
     assert display.figure_ is display.ax_.figure

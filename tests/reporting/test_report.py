@@ -16,16 +16,19 @@ from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
+from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 import multiform
 from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
-from multiform.reporting import Report, _pictures, report
+from multiform.columns import UnfamiliarWarning
+from multiform.metrics import proportion, type_words
+from multiform.reporting import Report, _pictures, importances, report
 from multiform.reporting._answers import ask
 from multiform.reporting._pictures import Picture, plain
-from multiform.reporting._results import compare, difference, kind_of, proportion, read_columns
+from multiform.reporting._results import compare, difference, kind_of, read_columns
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
@@ -109,16 +112,17 @@ def test_it_says_how_well_the_model_does(page, loyal, samples):
     assert page.figures["n_samples"] == 600
     assert set(page.figures["baselines"]) == {"majority class", "logistic regression", "random forest"}
     text = words(page.html)
-    assert f"LoyaltyClassifier is right on {accuracy:.1%} of 600 samples" in text
-    assert re.search(r"The best baseline, [a-z ]+ \(cross-validated on these samples\), is right on", text)
-    assert "5-fold cross-validation within all of the samples of this report" in text
+    assert f"LoyaltyClassifier is right on {accuracy:.1%} of 600 rows" in text
+    assert re.search(r"The best baseline, [a-z ]+ \(cross-validated on these rows\), is right on", text)
+    assert "5-fold cross-validation within all of the rows of this report" in text
     assert repr(page) == f"Report(accuracy={accuracy:.4f}, n_samples=600)"
 
 
 def test_every_section_is_there_with_its_pictures(page):
     outline = Outline(page.html)
-    assert outline.ids == ["data", "results", "confusion", "trust", "doubts", "columns", "made"]
-    assert len(outline.images) == 2 + 3 + 1 + 1  # classes, results; a matrix a type; risk; loyalty
+    sections = ["data", "results", "found", "chances", "importance", "confusion", "trust", "doubts", "columns", "made"]
+    assert outline.ids == sections
+    assert len(outline.images) == 4 + 3 + 1 + 1  # classes, results, chances, columns; a matrix a type; risk; loyalty
     for image in outline.images:
         assert image["src"].startswith("data:image/svg+xml;base64,")
         assert image["alt"]
@@ -140,7 +144,7 @@ def test_loyalty_types_stand_beside_their_estimates(page, loyal, samples):
     text = words(page.html)
     for level, expected in zip(loyal.levels_, loyal.loyalty_table_.accuracy, strict=True):
         own = kinds == level
-        assert f"{level} {own.sum()} {own.mean():.1%}" in text
+        assert f"{type_words(level)} {own.sum()} {own.mean():.1%}" in text
         assert f"{right[own].mean():.1%} (" in text
         assert f"{expected:.1%}" in text
 
@@ -262,7 +266,7 @@ def test_baselines_on_training_data_see_that_alone(samples, loyal):
     values, counts = np.unique(y[:300], return_counts=True)
     majority = (y[300:] == values[counts.argmax()]).mean()
     assert page.figures["baselines"]["majority class"] == pytest.approx(majority)
-    assert "Baselines were trained on the training data and judged on all of the samples" in words(page.html)
+    assert "Baselines were trained on the training data and judged on all of the rows" in words(page.html)
 
 
 def test_many_samples_are_thinned_for_the_baselines_and_it_says_so(monkeypatch):
@@ -270,10 +274,10 @@ def test_many_samples_are_thinned_for_the_baselines_and_it_says_so(monkeypatch):
     X, y = make_blobs(350, n_features=2, centers=2, random_state=0)
     baselines, rows, how, _ = compare(X, y, None, None, seed=0)
     assert len(rows) == len(baselines[0].labels) == 200
-    assert "within 200 samples drawn at random from the samples of this report" in how
+    assert "within 200 rows drawn at random from the rows of this report" in how
     monkeypatch.setattr("multiform.reporting._results._most_training_rows", lambda X: 60)
     _, _, how, _ = compare(X, y, X, y, seed=0)
-    assert "trained on 60 samples of the training data and judged on 200 samples drawn at random" in how
+    assert "trained on 60 rows of the training data and judged on 200 rows drawn at random" in how
 
 
 def test_very_few_samples(blobs):
@@ -314,12 +318,14 @@ def test_frames_with_words_gaps_and_dates():
         assert page.figures["accuracy"] == 1
         text = words(page.html)
         assert "kind text" in text
-        assert "2026-01-01 to 2026-04-30" in text
+        assert "not shown (a date)" in text
     for other in compare(frame, y, frame, y, seed=0)[0][1:]:  # they see the words
         assert (other.labels == y).mean() > 0.9
     kinds = {name: kind_of(column) for name, column in read_columns(frame).items()}
     assert kinds == {"height": "number", "kind": "text", "day": "date", "flag": "number", "whole": "number"}
-    assert "patient " in words(report(OnKind().fit(frame, y), frame, y, baselines=False).html)
+    assert "patient " not in words(
+        report(OnKind().fit(frame, y), frame, y, baselines=False).html
+    )  # names are not shown
 
 
 def test_sparse_data(samples):
@@ -401,9 +407,7 @@ def test_labels_that_numpy_takes_for_one_another_are_told_apart():
     answers = ask(always, X, y)
     assert answers.classes.tolist() == ["a", "a\0"]
     assert (np.bincount(answers.truth).tolist(), np.bincount(answers.labels).tolist()) == ([40, 40], [80])
-    rows = re.findall(
-        r'<td class="head">(a.?)</td><td class="n" data-label="Samples">(\d+)</td>.*?>([\d.]+)%', page.html
-    )
+    rows = re.findall(r'<td class="head">(a.?)</td><td class="n" data-label="Rows">(\d+)</td>.*?>([\d.]+)%', page.html)
     assert rows == [("a\N{REPLACEMENT CHARACTER}", "40", "0.0"), ("a", "40", "100.0")]
 
     numbers = DummyClassifier().fit(X, np.arange(80) % 2)
@@ -460,7 +464,7 @@ def test_a_plan_is_shown_and_followed(drawing):
     model = QMSClassifier(random_state=0).fit(X, ill)
     text = words(report(model, X, ill, plan=planner, baselines=False).html)
     assert "What to measure" in text
-    assert f"expected to cost {planner.expected_cost_:.2f} a sample" in text
+    assert f"expected to cost {planner.expected_cost_:.2f} a patient" in text
     assert f"the mean bill is {planner.acquire(X).cost.mean():.2f}" in text
     # A planner answers, too, and is its own plan.
     assert "What to measure" in words(report(planner, X, ill, baselines=False).html)
@@ -471,21 +475,116 @@ def test_a_plan_is_shown_and_followed(drawing):
     assert "the mean bill is" not in text
 
 
-def test_a_table_model_names_samples_by_their_identifier():
+@pytest.fixture(scope="module")
+def hospital():
+    """A table with all that says who somebody is, and a model of it."""
     pl = pytest.importorskip("polars")
     from multiform.tables import TableClassifier
 
     rng = np.random.default_rng(0)
-    table = pl.DataFrame({"number": [f"P-{i:04d}" for i in range(120)], "height": rng.normal(size=120)})
-    y = np.where(table["height"].to_numpy() + rng.normal(size=120) > 0, "tall", "short")
-    model = TableClassifier(LoyaltyClassifier(cv=2, random_state=0), identifiers=["number"])
-    model.fit(table.with_columns(size=pl.Series(y)), "size")
+    n = 240
+    table = pl.DataFrame(
+        {
+            "number": [f"P-{i:04d}" for i in range(n)],
+            "Nachname": rng.choice(["Meier", "Huber", "Vogt"], n),
+            "born": [f"19{40 + i % 50}-03-{1 + i % 28:02d}" for i in range(n)],
+            "note": [
+                " ".join(rng.choice(["seen", "by", "doctor", "Frankenstein", "today", "again"], 4)) for _ in range(n)
+            ],
+            "ward": rng.choice(["north", "south"], n),
+            "height": rng.normal(170, 8, n).round(1),
+        }
+    ).with_columns(ward=pl.when(pl.int_range(n) == 7).then(pl.lit("isolation")).otherwise("ward"))
+    size = np.where(table["height"].to_numpy() + rng.normal(0, 4, n) > 170, "tall", "short")
+    inner = QMSClassifier(noise=0.25, n_components=3, random_state=0)
+    model = TableClassifier(LoyaltyClassifier(inner, cv=2, random_state=0))
+    model.fit(table[:120].with_columns(size=pl.Series(size[:120])), "size")
+    strange = table[120:].with_columns(
+        born=pl.when(pl.int_range(120) == 3).then(pl.lit("1801-01-01")).otherwise("born")
+    )
+    return model, strange, size[120:]
+
+
+def test_who_somebody_is_is_not_shown(hospital):
+    model, table, y = hospital
     page = report(model, table, y, baselines=False)
-    assert "<title>Predicting size: LoyaltyClassifier on 120 samples</title>" in page.html
+    assert "<title>Predicting size: LoyaltyClassifier on 120 rows</title>" in page.html
     text = words(page.html)
-    assert re.search(r"P-\d{4}", text)
-    assert "What the model makes of it" in text
-    assert "Loyalty types" in text
+    for told in ("What the model makes of it", "Loyalty types", "north", "strong (sure)", "Rows are counted from 1"):
+        assert told in text
+    for secret in (r"P-\d{4}", "Meier", r"19\d\d-03", "1801", "Frankenstein", "isolation"):
+        assert not re.search(secret, text), secret
+    assert "Column born: 1 cells unlike training; values are not shown (a date)" in text
+
+
+def test_an_anonymous_report_shows_no_row_and_no_value(hospital):
+    model, table, y = hospital
+    page = report(model, table, y, baselines=False, anonymous=True, command="multiform report Meier.csv")
+    text = words(page.html)
+    assert "it shows figures of groups, no value of a column and no single row" in text
+    heights = [f"{value:.4g}" for value in (table["height"].min(), table["height"].max())]
+    for secret in ("Meier", "north", "1801", "counted from", *heights):
+        assert secret not in text, secret
+    assert 'data-label="Row"' not in page.html
+
+
+def test_settings_are_those_of_the_file(hospital, tmp_path):
+    model, table, y = hospital
+    multiform.save(model, tmp_path / "m.mfm", notes={"command": "multiform fit ours.csv"})
+    page = report(multiform.load(tmp_path / "m.mfm"), table, y, baselines=False, model_file=tmp_path / "m.mfm")
+    text = words(page.html)
+    assert "QMSClassifier(n_components=3,noise=0.25,random_state=0)" in text.replace(" ", "")
+    assert "Training came to noise 0.25, components" in text
+    assert "multiform fit ours.csv" in text
+
+
+def test_who_is_found(hospital):
+    model, table, y = hospital
+    text = words(report(model, table, y, baselines=False, positive="tall").html)
+    with pytest.warns(UnfamiliarWarning):
+        own, called = y == "tall", model.predict(table) == "tall"
+    share = round(100 * called[own].mean())
+    assert f"Of 100 rows with size = tall, {share} are found and {100 - share} are missed" in text
+    assert "From a chance of" in text
+    assert "Rows by the chance that tall was given" in text
+    with pytest.raises(ValueError, match="'tal' is no class of the model; it has 'tall'"):
+        report(model, table, y, positive="tal")
+
+
+def test_columns_that_matter(hospital):
+    model, table, y = hospital
+    figures = report(model, table, y, baselines=False).figures["importance"]
+    first, *others = figures["columns"]
+    assert first["column"] == "height"
+    assert first["accuracy_lost"]["low"] > 0.1
+    assert first["exact_contribution"] > max(one["exact_contribution"] for one in others)
+    assert sum(one["exact_contribution"] for one in figures["columns"]) == pytest.approx(1)
+    assert {one["column"] for one in figures["columns"]} == {column.name for column in model.columns_ if column.width}
+
+
+@pytest.mark.parametrize("make", [np.asarray, lambda X: pd.DataFrame(X, columns=["a", "b", "c", "d"])])
+def test_importance_is_that_of_scikit_learn(samples, make):
+    """Blocks of equal size, added up, are all rows: the same figures, from the same shuffles."""
+    X, y = make(samples[0][:400]), samples[1][:400]
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    found = importances(model, X, y)
+    expected = permutation_importance(model, X, y, n_repeats=5, random_state=0).importances_mean
+    told = {one.column: one for one in found.columns}
+    names = ["a", "b", "c", "d"] if hasattr(X, "columns") else ["x0", "x1", "x2", "x3"]
+    assert [told[name].accuracy.value for name in names] == pytest.approx(expected)
+    assert all(one.accuracy.low <= one.accuracy.value <= one.accuracy.high for one in found.columns)
+    assert found.columns[0].contribution is None
+
+
+def test_importance_is_bounded(samples, monkeypatch):
+    X, y = samples
+    monkeypatch.setattr("multiform.reporting._importance.MOST_ROWS", 100)
+    monkeypatch.setattr("multiform.reporting._importance.MOST_COLUMNS", 2)
+    model = QMSClassifier(random_state=0).fit(X, y)
+    found = importances(model, X, y)
+    assert (found.n_rows, found.n_of, found.n_left_out, len(found.columns)) == (100, 900, 2, 2)
+    assert "100 rows drawn at random of the 900 rows. 2 further columns were not shuffled." in found.how
+    assert importances(model, X[:30], y[:30]) is None
 
 
 def test_labels_of_another_type_are_the_same_labels(blobs):

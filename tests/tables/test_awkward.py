@@ -57,3 +57,21 @@ def test_as_accurate_as_on_the_table_cleaned_by_hand(tmp_path):
 def _accuracy(frame, target):
     model = TableClassifier(QMSClassifier(random_state=0)).fit(frame[:160], target)
     return float(np.mean(model.predict(frame[160:]) == np.asarray(frame[target][160:].to_list())))
+
+
+@pytest.mark.parametrize(
+    ("learnt", "new"),
+    [("01-windows", "09-excel-title"), ("09-excel-title", "01-windows"), ("11-open-document", "07-letters"),
+     ("01-windows", "05-units"), ("05-units", "01-windows"), ("04-thousands", "10-excel-texts")],
+)  # fmt: skip
+def test_a_table_written_in_another_way_is_read_alike(learnt, new, tmp_path):
+    """Trained on a text file, asked about a spreadsheet, and the other way round."""
+    by_name = {table.name: table for table in TABLES}
+    model = TableClassifier(QMSClassifier(noise=1.0, max_iter=2, n_components=2, random_state=0))
+    model.fit(read(sources([by_name[learnt].write(tmp_path)])), "krank")
+    frame = read(sources([by_name[new].write(tmp_path)]))
+    assert not model.familiarity(frame).sentences()
+    typed, truth = model.typed(frame), by_name[new].truth()
+    for name in ("Größe", "Kosten", "Leukozyten"):
+        np.testing.assert_allclose(typed[name].to_numpy(), truth[name].cast(float).to_numpy())
+    assert typed["Aufnahme"].dt.date().to_list() == truth["Aufnahme"].to_list()

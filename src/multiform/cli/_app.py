@@ -31,11 +31,12 @@ COMMANDS = {
     "demo": ("_demo", "A tour in under a minute, on data that come with the package."),
     "describe": ("_describe", "Say what is in a table, what is odd in it, and what would help."),
     "fit": ("_fit", "Train a model on a table."),
-    "predict": ("_predict", "Predict the rows of a table: label, chance, loyalty."),
+    "predict": ("_predict", "Answer the rows of a table: label, chance, how far to trust it."),
     "evaluate": ("_evaluate", "Compare a model's answers with the truth."),
-    "report": ("_evaluate", "Write a report of a model on a labelled table, one HTML file."),
+    "compare": ("_compare", "Compare two models on the same labelled rows."),
+    "report": ("_evaluate", "Write a report of a model, or straight from a table: one HTML file."),
     "plan": ("_diagnosis", "Plan which tests to buy, in which order, and when to stop."),
-    "diagnose": ("_bedside", "Ask for the evidence of one case, test by test, by a plan."),
+    "diagnose": ("_bedside", "Ask for the tests of one patient, one by one, as a plan says."),
     "serve": ("_serve", "Open a model or a plan in the browser, and answer other programs."),
     "reproduce": ("_demo", "Run section 4 of the paper and print each of its tables beside ours."),
     "export": ("_info", "Write a model in another format (ONNX)."),
@@ -90,6 +91,7 @@ def app() -> None:
     multiform fit data.csv --target label -o model.mfm
     multiform predict model.mfm new.csv -o answers.csv
     multiform evaluate model.mfm test.csv
+    multiform report patients.xlsx --target ill -o report.html
     """
 
 

@@ -69,8 +69,7 @@ def plan(
 ) -> None:
     """Plan which tests to buy, in which order, and when to stop, so that the accuracy of full evidence is kept.
 
-    The plan is followed by `multiform diagnose`. The file holds the training rows, in the form that the plan reads
-    them: treat it as you treat the data.
+    The plan is followed by `multiform diagnose`. `multiform info` says what the file holds of the patients.
     """
     found = multiform.tables.sources(files, **how)
     check_output(output, (costs_path, *(source.path for source in found)))

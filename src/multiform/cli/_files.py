@@ -54,7 +54,7 @@ def refuse_shifts(found: multiform.tables.Familiarity, strict: bool) -> None:
     if strict and shifted:
         more = f", and {len(shifted) - 1} more" if len(shifted) > 1 else ""
         told = one_line(found.sentences()[0].removesuffix("."), MOST_LETTERS)
-        raise ValueError(f"{told}{more}; --strict takes no table that has shifted since training.")
+        raise ValueError(f"{told}{more}; stopped, as --strict asks.")
 
 
 def say_unfamiliar(console: Console, model: Any, found: multiform.tables.Familiarity) -> None:

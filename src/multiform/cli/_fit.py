@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from math import ceil, log
 from typing import Any
 
 import click
@@ -20,6 +21,7 @@ from multiform.cli._shared import (
     seed_and_jobs,
     share,
     table_files,
+    text_table,
 )
 
 MODELS = ("loyalty", "triage", "cv", "qms")
@@ -29,7 +31,7 @@ MOST_SHOWN = 60  # columns in the table for people
 def _column_options(command: Any) -> Any:
     """What the user knows better of columns."""
     for option, parameter, what in (
-        ("--id", "identifiers", "Columns that are identifiers: left out."),
+        ("--id", "identifiers", "Columns that only name a row, to leave out."),
         ("--as-text", "texts", "Columns that are free text."),
         ("--as-date", "dates", "Columns that are dates."),
         ("--as-category", "categories", "Columns that are categories."),
@@ -49,40 +51,52 @@ def _column_options(command: Any) -> Any:
     "multiform fit data.csv -t label -o model.mfm --model cv --partners trees",
 )
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column to predict.")
-@click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, .mfm by custom.")
+@click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, usually NAME.mfm.")
 @click.option(
     "--group",
     metavar="NAME",
-    help="The column that says which rows belong together, as a patient's do: whole groups are held out for estimates.",
+    help="The column that says which rows belong together, for example the patient: all rows of one patient are then "
+    "held out together when the accuracy is estimated.",
 )
-@click.option("--as-classes", is_flag=True, help="The target's values are classes, however many there are.")
+@click.option("--as-classes", is_flag=True, help="Treat every value of the target as a class, however many.")
 @click.option(
-    "--merge-classes", is_flag=True, help="Classes that differ in case or blanks only are one, as spelt most often."
+    "--merge-classes", is_flag=True, help="Treat classes that differ only in case or blanks (Yes, yes) as one."
 )
 @click.option(
     "--model",
     "model_name",
     type=click.Choice(MODELS),
-    help="loyalty (default): answers with loyalty types and chances. triage: also with a promise. "
-    "cv: the most accurate on small tables, with trees. qms: one model, the fastest.",
+    help="loyalty (default): answers, chances, and how far to trust each. triage: also promises an accuracy. "
+    "cv: the most accurate on small tables, many models with trees. qms: one model, the fastest.",
 )
 @click.option(
-    "--target-accuracy", type=share, help="The accuracy promised of accepted answers; implies --model triage."
+    "--target-accuracy",
+    type=share,
+    help="Promise this accuracy of the answers that are accepted; the others are left to you.",
 )
 @click.option(
     "--partners",
     type=click.Choice(["trees", "none"]),
-    help="trees (default of --model cv): forests and boosting beside our own models; none: ours alone. Implies cv.",
+    help="With --model cv: trees (default) adds forests and boosting to our own models; none uses ours alone.",
 )
-@click.option("--confidence", type=share, help="How surely the promise holds; 0.95 if not given.")
-@click.option("--noise", type=click.FloatRange(min=0), help="Regularisation; chosen by cross-validation if not given.")
-@click.option("--components", "n_components", type=click.IntRange(1, 100_000), help="q, the rows of each separator.")
+@click.option("--confidence", type=share, help="How sure the promise is; 0.95 if not given.")
 @click.option(
-    "--alpha", type=click.FloatRange(0, 1, max_open=True), help="The loss leaves pairs alone whose ratio is below this."
+    "--noise", type=click.FloatRange(min=0), help="How much to smooth; chosen by cross-validation if not given."
 )
-@click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="How separators are found.")
-@click.option("--max-iter", type=click.IntRange(min=1), help="Passes over the data.")
-@click.option("--balanced", is_flag=True, help="Weigh rare classes up.")
+@click.option(
+    "--components",
+    "n_components",
+    type=click.IntRange(1, 100_000),
+    help="For experts: how detailed boundaries may be, q.",
+)
+@click.option(
+    "--alpha",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="For experts: pairs whose ratio is below this are left alone.",
+)
+@click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="For experts: how to train.")
+@click.option("--max-iter", type=click.IntRange(min=1), help="For experts: passes over the data.")
+@click.option("--balanced", is_flag=True, help="Give rare classes more weight.")
 @_column_options
 @seed_and_jobs
 @table_files
@@ -107,8 +121,10 @@ def fit(
         except multiform.tables.TableError as error:
             raise multiform.tables.located(error, found) from error
         seconds = time.perf_counter() - begin
+        progress(None, "estimating the accuracy")
+        expected = multiform.tables.estimate(model, frame, target, options["group"], options["random_state"])
         progress(None, "writing")
-        write_model(model, output, seed=options["random_state"])
+        write_model(model, output, seed=options["random_state"], estimate=expected.as_dict(timed=False))
     for column in model.columns_:
         if (odd := multiform.tables.nearly_numbers(column, frame[column.name])) is not None:
             console.note(f"column {column.name!r} is taken as {column.role}: {odd[0]}; {odd[1]}")
@@ -121,6 +137,7 @@ def fit(
         "rows": model.training_["rows"],
         "target": target,
         "group": options["group"],
+        "estimate": expected.as_dict(),
         "classes": model.training_["class_counts"],
         "columns": told["columns"],
         "training": told["training"],
@@ -134,14 +151,14 @@ def _model_name(options: dict[str, Any]) -> str:
     asked: str | None = options["model_name"]
     if options["partners"] is not None:
         if asked not in (None, "cv"):
-            raise click.UsageError(f"--partners is of the ensemble that --model cv makes, and {asked} does not.")
+            raise click.UsageError(f"--partners works with --model cv only, and you gave --model {asked}")
         asked = "cv"
     promise = {"target_accuracy": "--target-accuracy", "confidence": "--confidence"}
     given = [option for name, option in promise.items() if options[name] is not None]
     if not given:
         return asked or "loyalty"
     if asked not in (None, "triage"):
-        raise click.UsageError(f"{given[0]} is of a promise, which --model triage makes and {asked} does not.")
+        raise click.UsageError(f"{given[0]} works with --model triage only, and you gave --model {asked}")
     return "triage"
 
 
@@ -155,7 +172,7 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
     found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
     if model_name == "cv":
         if options["solver"] not in (None, "adam"):
-            raise click.UsageError(f"--model cv has the solver adam only; got {options['solver']}.")
+            raise click.UsageError(f"--model cv works with --solver adam only, and you gave {options['solver']}")
         if options["noise"] is not None:
             found["noise"] = (options["noise"],)
         found["partners"] = None if options["partners"] == "none" else "trees"
@@ -170,6 +187,14 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
     if model_name == "triage":
         promise = {name: options[name] for name in ("target_accuracy", "confidence") if options[name] is not None}
         model = multiform.TriageClassifier(model, random_state=options["random_state"], **promise)
+        # So many rows must be right, one after the other, before the promise is proved.
+        least = ceil(log(1 - model.confidence) / log(model.target_accuracy) / model.calibration_fraction)
+        if options["group"] is None and len(frame) < least:
+            raise ValueError(
+                f"A promise of {model.target_accuracy:g} with confidence {model.confidence:g} needs {least} rows, "
+                f"of which {model.calibration_fraction:.0%} are held out to prove it; the table has {len(frame)}. Give "
+                "more rows, or a lower --target-accuracy or --confidence."
+            )
     return table.set_params(estimator=model).fit(frame, target, options["group"])
 
 
@@ -185,12 +210,12 @@ def _say_notes(console: Console, model: Any) -> None:
             "too few to learn well or to judge; more rows, or one class for all rare ones, would help."
         )
     for same in training["classes_alike"]:
-        become = "were merged" if model.merge_classes else "are classes of their own; --merge-classes makes them one"
-        console.note(f"{', '.join(map(repr, same))} differ in nothing but case and blanks, and {become}.")
+        become = "were merged" if model.merge_classes else "are different classes; --merge-classes makes them one"
+        console.note(f"{', '.join(map(repr, same))} differ only in upper and lower case or blanks, and {become}.")
     for name, accuracy in training["deciding_columns"].items():
         console.note(
-            f"column {name!r} alone tells the class of {accuracy:.1%} of rows that were held out: if it is known only "
-            f"once the answer is, the estimates are worth nothing; --drop {shlex.quote(name)} leaves it out."
+            f"column {name!r} alone is enough to predict {accuracy:.1%} of held-out rows. If it is filled in only once "
+            f"the answer is known, the estimates mean nothing: leave it out with --drop {shlex.quote(name)}."
         )
     for column in model.columns_:
         if column.role == "identifier":
@@ -201,8 +226,8 @@ def _say_notes(console: Console, model: Any) -> None:
     if training["group_column"] is None:
         for name in training["repeated_identifiers"]:
             console.note(
-                f"values of column {name!r} repeat: if its rows belong together, as those of one patient do, "
-                f"--group {shlex.quote(name)} holds out whole groups; else the estimates are too good."
+                f"values of column {name!r} repeat. If rows with the same value belong together, as the visits of one "
+                f"patient do, say --group {shlex.quote(name)}: without it the estimated accuracy is too good."
             )
 
 
@@ -215,30 +240,34 @@ def _text(model: Any, data: dict[str, Any]) -> str:
         "",
         columns_table(data["columns"], MOST_SHOWN),
         "",
-        f"{data['kind']} on {width} column{'s' * (width != 1)} of numbers, {data['seconds']:.1f} s",
-        *_estimates(model.estimator_),
+        f"{data['kind']}, trained on {width} column{'s' * (width != 1)} of numbers in {data['seconds']:.1f} s",
+        *_estimates(model.estimator_, data["estimate"]),
         f"written to {data['model']}, {data['bytes']:,} bytes",
     ]
     return "\n".join(lines)
 
 
-def _estimates(estimator: Any) -> list[str]:
+def _estimates(estimator: Any, expected: dict[str, Any]) -> list[str]:
     """What to expect of new rows, by rows that the models did not see."""
-    if hasattr(estimator, "loyalty_table_"):
-        table = estimator.loyalty_table_
-        return [f"estimated accuracy on new rows {table.overall_accuracy:.2%}, by loyalty type:", str(table)]
-    if hasattr(estimator, "oof_accuracy_"):
-        lines = [f"estimated accuracy on new rows {estimator.oof_accuracy_:.2%}"]
-        if len(estimator.shares_) > 1:
-            lines.append("shares: " + ", ".join(f"{name} {part:.0%}" for name, part in estimator.shares_.items()))
-        return lines
+    value, low, high = (f"{100 * expected[name]:.1f}" for name in ("value", "low", "high"))
+    took = f", {expected['seconds']:.1f} s" if expected["seconds"] >= 0.05 else ""
+    lines = [f"estimated accuracy on new rows {value} % (95 % interval {low} to {high}; {expected['how']}{took})"]
+    judge: Any = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", None)
+    if hasattr(judge, "loyalty_table_"):
+        rows = [["how far to trust an answer", "rows", "share", "accuracy"]]
+        for level, row in judge.loyalty_table_.as_dict().items():
+            told = (f"{row['share']:.1%}", f"{row['accuracy']:.1%}" if row["count"] else "-")
+            rows.append([multiform.metrics.type_words(level), f"{row['count']:g}", *told])
+        lines += [text_table(rows, right=[1, 2, 3])]
+    if len(getattr(estimator, "shares_", {})) > 1:
+        lines.append("the ensemble is " + ", ".join(f"{name} {part:.0%}" for name, part in estimator.shares_.items()))
     if hasattr(estimator, "certificates_"):
         tested = sum(c.n_tested for c in estimator.certificates_)
         accepted = sum(c.n_accepted for c in estimator.certificates_)
         share = accepted / tested if tested else float("nan")
-        return [
+        lines += [
             f"promise: accepted answers are right at least {estimator.target_accuracy:.2%} of the time, "
             f"with confidence {estimator.confidence:.0%} ({estimator.guarantee_})",
-            f"accepted {share:.2%} of the calibration rows; the rest is deferred",
+            f"accepted {share:.2%} of the calibration rows; the rest is deferred, to be decided by somebody else",
         ]
-    return []
+    return lines

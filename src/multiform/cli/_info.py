@@ -23,7 +23,8 @@ MOST_LETTERS = 2000  # of a note or a figure of the training
 def info(model_path: str | None, console: Console) -> None:
     """Say what is in a model file, or, without one, about this installation.
 
-    The file's checksum is checked. No model is made of it.
+    Also what it holds of the rows that it was trained on, which decides to whom it may be given. The file's checksum is
+    checked. No model is made of it.
     """
     if model_path is None:
         data = _installation()
@@ -34,7 +35,8 @@ def info(model_path: str | None, console: Console) -> None:
             f"{model_path} is not a model file of multiform; `multiform describe` says what is in a table."
         )
     data = multiform.files.describe(model_path)
-    console.result(data, _text(model_path, data))
+    # "notes" of JSON are what this command has to say; those of the file have a name of their own.
+    console.result(data | {"file_notes": data["notes"]}, _text(model_path, data))
 
 
 @command(
@@ -143,6 +145,8 @@ def _text(path: str, data: dict[str, Any]) -> str:
         lines += ["", columns_table(columns), ""]
     elif columns:
         lines.append(f"columns: {', '.join(_told(one) for one in columns[:30])}")
+    lines += ["what the file holds of the rows that it was trained on:"]
+    lines += [f"- {_told(sentence, MOST_LETTERS)}" for sentence in data["holds"]["sentences"]] + [""]
     lines += _flat("training", data["training"])
     lines += _flat("notes", data["notes"])
     return "\n".join(lines)
@@ -151,9 +155,11 @@ def _text(path: str, data: dict[str, Any]) -> str:
 def _flat(name: str, value: Any) -> list[str]:
     if isinstance(value, dict):
         return [line for key, entry in value.items() for line in _flat(f"{name} {key}", entry)]
+    if value is None or value == []:
+        return []
     if isinstance(value, float):
         value = f"{value:.6g}"
-    return [f"{_told(name)}: {_told(value, MOST_LETTERS)}"]
+    return [f"{_told(name).replace('_', ' ')}: {_told(value, MOST_LETTERS)}"]
 
 
 def _told(value: Any, most: int = 80) -> str:

@@ -15,7 +15,16 @@ import click
 
 import multiform
 from multiform.cli._files import check_output, opened, refuse_shifts, say_unfamiliar
-from multiform.cli._shared import Console, command, model_file, names, strict_option, table_files, text_table
+from multiform.cli._shared import (
+    Console,
+    command,
+    model_file,
+    names,
+    strict_option,
+    table_files,
+    text_table,
+    threshold_options,
+)
 from multiform.cli._terminal import visible
 
 ANSWER_FORMATS = ("csv", "tsv", "xlsx", "parquet", "jsonl")
@@ -28,6 +37,7 @@ Write = Callable[[Any, Any], None]  # a frame, and the dialect of the input
 @command(
     "multiform predict model.mfm new.csv -o answers.csv",
     "multiform predict model.mfm 'new-*.parquet' -o answers.parquet --keep id --chances",
+    "multiform predict model.mfm new.csv -o answers.csv --cost-of-miss 9   # a miss is 9 times as bad as a false alarm",
     "cat new.csv | multiform predict model.mfm - | head",
 )
 @model_file
@@ -50,6 +60,7 @@ Write = Callable[[Any, Any], None]  # a frame, and the dialect of the input
 @click.option(
     "--excel-safe", is_flag=True, help="Write ' before text that a spreadsheet program would run as a formula, as =A1."
 )
+@threshold_options
 @strict_option
 @table_files
 def predict(
@@ -64,13 +75,15 @@ def predict(
     strict: bool,
     how: dict[str, Any],
     console: Console,
+    **asked: Any,
 ) -> None:
     """Predict the rows of a table, in their order.
 
-    Each row gets a label, the chance that it is right, and its loyalty type (strong, normal or weak); a model with a
-    promise says which answers are accepted. A cell that is unlike training is named and taken as unknown. The table is
-    read a piece at a time, so it may be larger than memory. The output appears when it is complete. csv is written as
-    the input is: separator, decimal comma, encoding.
+    Each row gets a label, the chance that it is right, and how far to trust it, its loyalty type: strong (sure), normal
+    (usual) or weak (unsure). A model with a promise says which answers are accepted. With --threshold or --cost-of-miss
+    the column "changed" marks the rows that get another label than the likeliest. A cell that is unlike training is
+    named and taken as unknown. The table is read a piece at a time, so it may be larger than memory. The output appears
+    when it is complete. csv is written as the input is: separator, decimal comma, encoding.
     """
     if console.as_json and output == "-":
         raise click.UsageError("--json and the answers cannot share standard output; give --output a file")
@@ -81,9 +94,12 @@ def predict(
     if output != "-":
         check_output(output, (model_path, *(source.path for source in found)))
     model = opened(model_path)
+    rule = multiform.tables.rule_for(model, **asked) if any(value is not None for value in asked.values()) else None
+    if rule is not None and rule.least_chance is None:
+        raise click.UsageError("--positive is for --threshold or --cost-of-miss; give one of them, too")
     labels: Counter[str] = Counter()
     known = multiform.tables.Familiarity()
-    rows = n_formulas = 0
+    rows = n_formulas = n_changed = 0
     dialect = multiform.tables.Dialect() if plain else None  # that of the input is known once it is read
     with console.progress("predicting") as progress, _answer_writer(output, written_as, excel_safe) as write:
         for batch in multiform.tables.batches(found):
@@ -94,9 +110,14 @@ def predict(
                 ends = multiform.tables.nearest(lacking[0], batch.frame.columns, "it has")
                 raise ValueError(f"{batch.source.name} has no column {lacking[0]!r} to keep; {ends}")
             try:
-                answers, familiar = model.answers(batch.frame, chances=chances)
+                answers, familiar = model.answers(batch.frame, chances=chances or rule is not None)
             except multiform.tables.TableError as error:
                 raise batch.located(error) from error
+            if rule is not None:
+                answers = rule.decide(answers, model.classes_)
+                n_changed += int(answers["changed"].sum())
+                if not chances:
+                    answers = answers.drop([f"chance of {label}" for label in model.classes_])
             taken = {name: f"{name} given" for name in keep if name in answers.columns}
             told = batch.frame.select(keep).rename(taken).hstack(answers) if keep else answers
             dialect = batch.dialect if dialect is None else dialect
@@ -109,6 +130,11 @@ def predict(
             progress(batch.share, f"predicting, {rows:,} rows")
         refuse_shifts(known, strict)
     say_unfamiliar(console, model, known)
+    if rule is not None:
+        console.note(
+            f"{rule.sentence()} ({rule.why}), which is another label than the likeliest for {n_changed:,} of {rows:,} "
+            "rows; they have no loyalty type, and no promise covers them."
+        )
     if n_formulas:
         console.note(
             f"{n_formulas} cell{'s begin' if n_formulas != 1 else ' begins'} with =, +, -, @, a tab or a carriage "
@@ -117,7 +143,10 @@ def predict(
     if output == "-":
         return
     ranked = sorted(labels.items(), key=lambda one: (-one[1], one[0]))
-    data = {"output": output, "rows": rows, "labels": dict(ranked), "unfamiliar": known.as_dict()}
+    data: dict[str, Any] = {"output": output, "rows": rows, "labels": dict(ranked), "unfamiliar": known.as_dict()}
+    if rule is not None:
+        data["positive"] = {"class": str(rule.positive), "why": rule.why, "threshold": rule.least_chance}
+        data["positive"]["changed"] = n_changed
     shown = [[str(label), str(count), f"{count / rows:.1%}"] for label, count in ranked[:20]]
     text = text_table([["label", "rows", "share"], *shown], right=[1, 2])
     console.result(data, f"{text}\n{rows} rows written to {output}")

@@ -26,7 +26,7 @@ model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
-def table_files(command: Any) -> Any:
+def table_files(command: Any, required: bool = True) -> Any:
     """The files of a table, and `how` to read them, as `multiform.tables.sources` takes it."""
 
     @wraps(command)
@@ -39,13 +39,13 @@ def table_files(command: Any) -> Any:
         "--format",
         "file_format",
         type=click.Choice(FORMATS),
-        help="What the files hold, where their names do not say it; standard input (-) is csv.",
+        help="The format of the files, if their names do not say it; standard input (-) is csv.",
     )
-    text = "What text files are in, as cp1252 or utf-16; recognised if not given."
+    text = "The encoding of text files, for example cp1252; recognised if not given."
     encodings = click.option("--encoding", "file_encoding", metavar="NAME", help=text)
-    text = "The sheet of a workbook; the first if not given."
+    text = "The sheet of an Excel file; the first if not given."
     sheets = click.option("--sheet", "file_sheet", metavar="NAME", help=text)
-    files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
+    files = click.argument("files", nargs=-1, required=required, metavar="FILE..." if required else "[FILE]...")
     return files(formats(encodings(sheets(with_how))))
 
 
@@ -62,16 +62,40 @@ def _put_in_order(options: dict[str, Any]) -> None:
 
 
 strict_option = click.option(
-    "--strict", is_flag=True, help="An error, exit code 1, if a column has shifted as a whole since training."
+    "--strict", is_flag=True, help="Stop with an error (exit code 1) if a whole column looks different from training."
 )
+
+
+def threshold_options(command: Any) -> Any:
+    """Which class is looked for, and from which chance on."""
+    for option in (
+        click.option(
+            "--cost-of-miss",
+            type=click.FloatRange(min=0, min_open=True),
+            metavar="TIMES",
+            help="How many false alarms one missed case is worth. It sets the threshold: 9 means 0.1.",
+        ),
+        click.option(
+            "--threshold",
+            type=share,
+            help="Call a row --positive if its chance is at least this, instead of taking the likeliest class.",
+        ),
+        click.option(
+            "--positive",
+            metavar="CLASS",
+            help="The class you are looking for, for example ill. Of two classes it is guessed, and said.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def seed_and_jobs(command: Any) -> Any:
     """What makes a result the same again, and how many threads work on it."""
-    text = "The same seed gives the same model."
+    text = "The same seed gives the same result."
     seeds = click.IntRange(0, 2**32 - 1)
     seed = click.option("--seed", "random_state", type=seeds, default=0, help=text)
-    text = "Threads; all cores if not given."
+    text = "Number of threads; all cores if not given."
     return seed(click.option("--jobs", "n_jobs", type=int, callback=_threads, help=text)(command))
 
 

@@ -15,7 +15,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from multiform._typing import Array, Doubles
-from multiform.columns._notation import PLAIN, Notation, notation_of, numbers_in, without_words
+from multiform.columns._notation import PLAIN, Notation, is_certain, notation_of, numbers_in, without_words
 
 # What stands for a missing value in a text table.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
@@ -49,6 +49,7 @@ DATE_FORMATS = (
 )
 
 
+CERTAIN_FORMATS = (*DATE_FORMATS[:ISO_FORMATS], "%d.%m.%Y", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S")
 FARTHEST_MOMENT = 1e12  # seconds from 1970, in a model file
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 MOST_AT_ONCE = 4_000_000  # cells that are read together: the text of all of them is held twice
@@ -188,9 +189,11 @@ def as_numbers(series: Any, notation: Notation = PLAIN) -> tuple[Doubles, int]:
         text = as_text(series)
         numbers, unreadable = numbers_in(text, notation)
         if unreadable and (other := notation_of(text)) is not None:
-            # Training had other decimal marks, as a spreadsheet has where a text file has commas; units must agree.
-            same = other._replace(absent=notation.absent, bounds=notation.bounds)
-            if same.unit in ("", notation.unit) and not same.grouping and not (again := numbers_in(text, same))[1]:
+            # Training had other marks, as a spreadsheet has points where a text file has commas. Units must agree, if
+            # training had one; of a new one, numbers that are unlike training are told.
+            same = other._replace(absent=notation.absent, bounds=notation.bounds or other.bounds)
+            agrees = not notation.unit or same.unit in ("", notation.unit)
+            if agrees and is_certain(text, same) and not (again := numbers_in(text, same))[1]:
                 numbers, unreadable = again
     return _finite(numbers, unreadable)
 
@@ -258,8 +261,11 @@ def numbers_or_text(series: Any) -> Any:
     return as_text(series) if notation is None else polars().Series(series.name, values)
 
 
-def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
-    """Seconds since 1970, NaN where a date is missing; and how many cells are not missing and yet no date."""
+def as_dates(series: Any, format: str | None, others: bool = False) -> tuple[Doubles, int]:
+    """Seconds since 1970, NaN where a date is missing; and how many cells are not missing and yet no date.
+
+    With `others`, a cell may be written in another format that is not easily mistaken.
+    """
     pl = polars()
     if series.dtype.is_temporal() and series.dtype not in (pl.Time, pl.Duration):
         zone = getattr(series.dtype, "time_zone", None)
@@ -276,6 +282,12 @@ def as_dates(series: Any, format: str | None) -> tuple[Doubles, int]:
             moments = text.str.to_datetime(format, strict=False, time_unit="ms")
         else:
             moments = text.str.to_date(format, strict=False).cast(pl.Datetime("ms"))
+        for other in CERTAIN_FORMATS if format is not None and others else ():
+            if (
+                moments.null_count() > text.null_count()
+            ):  # a spreadsheet has days where a text file has dates as written
+                read = text.str.to_datetime if "%H" in other else text.str.to_date
+                moments = moments.fill_null(read(other, strict=False).cast(pl.Datetime("ms")))
         unreadable = int(moments.null_count() - text.null_count())
     seconds = np.array(moments.dt.epoch("ms").cast(pl.Float64).to_numpy(), dtype=np.float64) / 1000
     too_far = np.abs(seconds) >= FARTHEST_MOMENT

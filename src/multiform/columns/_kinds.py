@@ -399,12 +399,12 @@ class Date(Column):
 
     def typed(self, series: Any) -> Any:
         pl = polars()
-        seconds, _ = as_dates(series, self.format)
+        seconds, _ = as_dates(series, self.format, others=True)
         milliseconds = (pl.Series(self.name, seconds).fill_nan(None) * 1000).round(0).cast(pl.Int64)
         return milliseconds.cast(pl.Datetime("ms"))
 
     def read(self, series: Any) -> Cells:
-        seconds, _ = as_dates(series, self.format)
+        seconds, _ = as_dates(series, self.format, others=True)
         return seconds, _unreadable(series, seconds)
 
     def columns(self, cells: Doubles) -> Doubles:

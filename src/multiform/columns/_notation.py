@@ -157,6 +157,13 @@ def notation_of(text: Any, commas: bool = False) -> Notation | None:
     return Notation(*marks, next(iter(units), ""), bounds, absent)
 
 
+def is_certain(text: Any, notation: Notation) -> bool:
+    """Whether what is between thousands can be nothing else: a number has decimals, too."""
+    decimal = "," if notation.decimal_comma else r"\."
+    mixed = rf"{re.escape(notation.grouping)}[0-9]{{3}}{decimal}[0-9]"
+    return not notation.grouping or bool(text.str.contains(mixed).any())
+
+
 def _marks(number: Any, commas: bool) -> tuple[bool, str] | None:
     """Whether there are decimal commas, and what is between thousands."""
 

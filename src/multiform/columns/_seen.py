@@ -136,7 +136,7 @@ class Seen:
     ('m, w or missing', array([False,  True]))
     >>> new = np.arange(29.0, 78.0) * 12
     >>> ages.shifts("age", ages.look(new)[1], n_columns=1)[0].sentence
-    'mean 53 in training, 636 here (29 to 77, 348 to 924); 100 % of the values were at most 77, 0 % are'
+    'mean 53 in training (29 to 77), 636 here (348 to 924); 100 % of the values were at most 77, 0 % are'
     """
 
     kind: str
@@ -330,7 +330,7 @@ class Seen:
             told = [self.values[0], self.values[-1], tally.least, tally.greatest, self.mean, tally.total / n_new]
             first, last, least, greatest, mean, mean_here = (self.shown(one) for one in told)
             sentence = (
-                f"mean {mean} in training, {mean_here} here ({first} to {last}, {least} to {greatest}); "
+                f"mean {mean} in training ({first} to {last}), {mean_here} here ({least} to {greatest}); "
                 f"{_percent(before[worst])} of the values were at most {self.shown(self.values[worst])}, "
                 f"{_percent(after[worst])} are"
             )

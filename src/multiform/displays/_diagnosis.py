@@ -9,9 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from multiform.diagnosis import DiagnosisPlanner, Evaluation, FlowStep, flow_steps
-from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for, class_styles
 
-CLASS_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, GREY)
 MARKERS = ("s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
 
 
@@ -58,6 +57,7 @@ class PlanDisplay:
 
     def plot(self, ax: Any = None) -> PlanDisplay:
         """Draw the chart on `ax`, or on a new figure; return this display."""
+        styles = class_styles(len(self.class_names))
         place = self._places()
         height = max((y for _, y in place.values()), default=0) + 1
         width = max((x for x, _ in place.values()), default=0) + 1
@@ -79,15 +79,18 @@ class PlanDisplay:
             left = x + 0.3
             for k, share in enumerate(step.stopped):
                 if share > 0:
-                    ax.barh(y, 0.62 * share, 0.3, left, color=CLASS_COLOURS[k % len(CLASS_COLOURS)])
+                    ax.barh(y, 0.62 * share, 0.3, left, **styles[k])
                     left += 0.62 * share
             total = sum(step.stopped)
             if total > 0:
                 ax.text(left + 0.02, y, f"stop {total:.0%}", fontsize=8, va="center")
         for k, name in enumerate(self.class_names):
-            ax.barh(np.nan, 0, color=CLASS_COLOURS[k % len(CLASS_COLOURS)], label=f"stop: {name}")
-        ax.set(xlim=(-0.4, width - 0.1), ylim=(height - 0.4, -0.8))
-        ax.legend(loc="upper right", frameon=False, fontsize=8)
+            ax.barh(np.nan, 0, **styles[k], label=f"stop: {name}")
+        # Below the boxes, where it hides none of them; a column of names for every box that stands beside another.
+        n_columns = min(len(self.class_names), 3 * int(width))
+        room = 0.15 + 0.35 * -(-len(self.class_names) // n_columns)
+        ax.set(xlim=(-0.4, width - 0.1), ylim=(height - 0.4 + room, -0.5))
+        ax.legend(loc="lower left", frameon=False, fontsize=8, ncols=n_columns)
         ax.axis("off")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import unique_labels
 
 from multiform._typing import Array
 from multiform.displays.style import BLUE, ORANGE, axes_for
-from multiform.metrics import LOYALTY_LEVELS, LoyaltyTable, confusion_tensor, layer_scores, loyalty_table
+from multiform.metrics import LOYALTY_LEVELS, LoyaltyTable, confusion_tensor, layer_scores, loyalty_table, type_words
 
 
 class ConfusionTensorDisplay:
@@ -151,8 +151,9 @@ class ConfusionTensorDisplay:
                     colour = "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "white"
                     count = format(self.tensor[k, i, j], kind)
                     texts[k, i, j] = axis.text(j, i, count, ha="center", va="center", color=colour, fontsize=fontsize)
-            correct = "" if np.isnan(accuracy[k]) else f", {accuracy[k]:.2%} right"
-            axis.set_title(f"{level}: {counts[k]:g} samples{correct}", fontsize=10)
+            correct = "" if np.isnan(accuracy[k]) else f", {accuracy[k]:.1%} right"
+            # On two lines, so that none is wider than its matrix.
+            axis.set_title(f"{type_words(level)}\n{counts[k]:g} rows{correct}", fontsize=10)
             axis.set_xticks(range(n_classes), names, rotation=90 if max(map(len, map(str, names))) > 2 else 0)
             axis.set_yticks(range(n_classes), names)
             axis.set_xlabel("Predicted label")
@@ -251,7 +252,7 @@ class LoyaltyDisplay:
         if self.estimated is not None:
             series.insert(0, ("estimated", self.estimated, ORANGE, "//"))
         width = 0.8 / len(series)
-        columns = {"share": "Share of the samples", "accuracy": "Accuracy within the type"}
+        columns = {"share": "Share of the rows", "accuracy": "Accuracy within the type"}
         for axis, (column, title) in zip(axes, columns.items(), strict=True):
             for k, (label, table, colour, hatch) in enumerate(series):
                 values = getattr(table, column)
@@ -260,11 +261,12 @@ class LoyaltyDisplay:
                 bars = axis.bar(place, np.nan_to_num(values), width, **style)
                 texts = ["none" if np.isnan(value) else f"{value:.1%}" for value in values]
                 axis.bar_label(bars, texts, fontsize=9, padding=2)
-            axis.set_xticks(range(len(self.actual.levels)), self.actual.levels)
+            axis.set_xticks(range(len(self.actual.levels)), [type_words(level) for level in self.actual.levels])
             axis.set(ylim=(0, 1.12), title=title, xlabel="Loyalty type")
             axis.set_yticks(np.linspace(0, 1, 6), [f"{tick:.0%}" for tick in np.linspace(0, 1, 6)])
             axis.spines[["top", "right"]].set_visible(False)
         if len(series) > 1:
-            axes[0].legend(loc="upper right", frameon=False)
+            # Above the bars, which may be high anywhere.
+            axes[0].legend(loc="lower left", bbox_to_anchor=(0, 1.08), ncols=2, frameon=False, borderaxespad=0)
         self.axes_, self.ax_, self.figure_ = axes, axes[0], axes[0].figure
         return self

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multiform._typing import Doubles
-from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, VERMILION, axes_for
+from multiform.displays.style import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, axes_for
 from multiform.metrics import ScoreMethod, aurc, risk_coverage_curve, trust_score
 
-COLOURS = (BLUE, ORANGE, GREEN, VERMILION)
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE)  # vermilion is what was chosen
+LEAST_COVERAGE = 0.02  # from which on a curve is drawn: one wrong answer among the first few says nothing
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 CURVE = "risk-coverage curve"  # how a curve is known among the lines of its axes
 
@@ -131,6 +132,8 @@ class RiskCoverageDisplay:
             coverage that keeps it.
         **kwargs : dict
             Passed to matplotlib's ``plot``.
+
+        The curve begins at a coverage of 2 %: before, one wrong answer among a few would make it leave the picture.
         """
         ax = axes_for(self, ax)[0]
         name = self.name if name is None else name
@@ -139,10 +142,11 @@ class RiskCoverageDisplay:
         n_before = sum(line.get_gid() == CURVE for line in ax.lines)
         colour, dashes = COLOURS[n_before % len(COLOURS)], DASHES[n_before % len(DASHES)]
         style = {"color": colour, "linestyle": dashes, "gid": CURVE} | ({"label": label} if label else {})
-        (self.line_,) = ax.plot(self.coverage, self.risk, **(style | kwargs))
+        told = self.coverage >= min(LEAST_COVERAGE, self.coverage[-1])
+        (self.line_,) = ax.plot(self.coverage[told], self.risk[told], **(style | kwargs))
         if target_accuracy is not None:
             self._mark(ax, target_accuracy)
-        ax.set(xlabel="Coverage (share of samples answered)", ylabel="Risk (error among the answered)")
+        ax.set(xlabel="Coverage (share of rows answered)", ylabel="Risk (error among the answered)")
         ax.set_xlim(0, 1)
         ax.autoscale(axis="y")
         ax.set_ylim(bottom=0, auto=True)  # "auto": a later curve may need more room
@@ -159,6 +163,6 @@ class RiskCoverageDisplay:
         text = f"accuracy {target_accuracy:.4g}: not reached"
         if len(reached):
             last = reached[-1]
-            ax.plot(self.coverage[last], self.risk[last], "o", color="black", zorder=3)
+            ax.plot(self.coverage[last], self.risk[last], "o", color=VERMILION, zorder=3)
             text = f"accuracy {target_accuracy:.4g} up to a coverage of {self.coverage[last]:.3f}"
         ax.annotate(text, (0.01, allowed), xytext=(2, 4), textcoords="offset points", color=GREY, fontsize=9)

@@ -16,6 +16,7 @@ import sklearn
 
 from multiform._version import __version__
 from multiform.files._atomic import atomic_path
+from multiform.files._contents import held_rows
 from multiform.files._format import (
     FORMAT_VERSION,
     JSON_AT,
@@ -151,7 +152,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     description : dict
         ``kind``, ``format``, ``versions`` (of those who wrote it), ``written``, ``classes``, ``columns``,
-        ``training``, ``notes``, ``bytes``, ``numbers`` (how many the arrays hold).
+        ``training``, ``notes``, ``bytes``, ``numbers`` (how many the arrays hold), and ``holds``: how many training
+        ``rows`` are in the file, and ``sentences`` that say all that it holds of them.
 
     Examples
     --------
@@ -166,6 +168,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     header, arrays, n_bytes = _read(path)
     shown = {key: value for key, value in header.items() if key not in ("schema", "model")}
     return shown | {
+        "holds": held_rows(header, arrays),
         "format": FORMAT_VERSION,
         "bytes": n_bytes,
         "numbers": int(sum(array.size for array in arrays.values())),

@@ -13,7 +13,7 @@ from .appendix import (
     property_a_report,
     separators_from_pairwise,
 )
-from .bridges import qms_from_estimator, qms_from_separators, separators_from_estimator
+from .bridges import qms_from_estimator, qms_from_separators, separators_behind, separators_from_estimator
 from .decisions import Contributions, Counterfactuals, certified_radius, counterfactuals, feature_contributions
 from .display import SeparatorDisplay
 from .quadratics import MemberFunction, QuadraticPolynomial
@@ -43,6 +43,7 @@ __all__ = [
     "property_a_report",
     "qms_from_estimator",
     "qms_from_separators",
+    "separators_behind",
     "separators_from_estimator",
     "separators_from_pairwise",
 ]

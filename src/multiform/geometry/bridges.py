@@ -242,3 +242,24 @@ def _affine_map(transformer: Any) -> tuple[Doubles, Doubles]:
         "MinMaxScaler without clipping, MaxAbsScaler, RobustScaler or PCA; got "
         f"{type(transformer).__name__}."
     )
+
+
+def separators_behind(estimator: Any) -> tuple[Separators, Doubles] | None:
+    """The separators by which a fitted classifier of ours decides, also inside a loyalty or a triage, and the average
+    row that they are scaled around; None where several decide together, or none.
+
+    Examples
+    --------
+    >>> from multiform import LoyaltyClassifier
+    >>> from multiform.geometry import separators_behind
+    >>> model = LoyaltyClassifier(random_state=0).fit([[0.0], [1.0]] * 20, [0, 1] * 20)
+    >>> separators, center = separators_behind(model)
+    >>> separators.n_features, center.shape
+    (1, (1,))
+    """
+    while estimator is not None:
+        if hasattr(estimator, "components_") and hasattr(estimator, "offsets_"):
+            center = np.asarray(estimator._get_state()["scaling"]["center"], dtype=np.float64)
+            return Separators(estimator.components_, estimator.offsets_, estimator.classes_), center
+        estimator = getattr(estimator, "estimator_", None)
+    return None

@@ -17,6 +17,17 @@ from multiform.metrics.labels import distinct, positions
 LOYALTY_LEVELS: tuple[str, ...] = ("strong", "normal", "weak")
 """The paper's three loyalty types (Definition 6), the surest first: the order of the layers."""
 
+TYPE_WORDS = {"strong": "sure", "normal": "usual", "weak": "unsure"}
+
+
+def type_words(level: str) -> str:
+    """A loyalty type: the paper's word, and what it means.
+
+    >>> type_words("strong"), type_words("weak(20)")
+    ('strong (sure)', 'weak(20) (unsure)')
+    """
+    return next((f"{level} ({word})" for begin, word in TYPE_WORDS.items() if level.startswith(begin)), level)
+
 
 def confusion_tensor(
     y_true: ArrayLike,

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multiform import displays
-from multiform.displays.style import BLUE, GREY, ORANGE
-from multiform.metrics import aurc, confusion_tensor, risk_coverage_curve
+from multiform.displays.style import BLUE, GREY, PURPLE, VERMILION
+from multiform.metrics import aurc, confusion_tensor, risk_coverage_curve, type_words
 from multiform.reporting._answers import Answers
 
 WIDE = 5.0  # inches; narrow enough that its letters can be read on a phone
@@ -76,14 +76,14 @@ def classes_picture(answers: Answers) -> Picture:
         axis = figure.subplots()
         place = np.arange(len(shown))
         axis.barh(place - 0.2, true, 0.4, color=BLUE, label="true")
-        axis.barh(place + 0.2, said, 0.4, color=ORANGE, hatch="//", edgecolor="white", label="answered")
+        axis.barh(place + 0.2, said, 0.4, color=PURPLE, hatch="//", edgecolor="white", label="answered")
         axis.set_yticks(place, named(shown))
         axis.invert_yaxis()
-        axis.set_xlabel("samples")
+        axis.set_xlabel("rows")
         figure.legend(loc="outside upper right", ncols=2, frameon=False)
 
     most, least = shown[true.argmax()], shown[true.argmin()]
-    alt = f"Samples of each class: most of {plain(most)} ({true.max()}), fewest of {plain(least)} ({true.min()})."
+    alt = f"Rows of each class: most of {plain(most)} ({true.max()}), fewest of {plain(least)} ({true.min()})."
     return drawn(draw, alt, (WIDE, 1.2 + 0.36 * len(shown)))
 
 
@@ -134,7 +134,7 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
                 ax=[axis], colorbar=False
             )
             right = "" if not tensor[k].any() else f", {np.trace(tensor[k]) / tensor[k].sum():.1%} right"
-            axis.set_title(f"{levels[k]}: {tensor[k].sum():,}{right}", fontsize=10)
+            axis.set_title(f"{type_words(levels[k])}\n{tensor[k].sum():,} rows{right}", fontsize=10)
             axis.spines[:].set(visible=True, color="#c8d0d8")
             axis.tick_params(labelsize=9 if m <= 15 else 7, length=0)
             if m > MANY_CLASSES:
@@ -142,10 +142,54 @@ def confusion_pictures(answers: Answers) -> list[Picture]:
                 axis.set_yticks([])
 
         count, correct = int(tensor[k].sum()), int(np.trace(tensor[k]))
-        alt = f"Confusion matrix of {levels[k]}: {count} samples, {correct} of them right."
-        return drawn(draw, alt, (side + room + 0.5, side + room + 0.75))
+        alt = f"Confusion matrix of {levels[k]}: {count} rows, {correct} of them right."
+        return drawn(draw, alt, (side + room + 0.5, side + room + 0.95))
 
     return [layer(k) for k in range(len(levels)) if tensor[k].any()]
+
+
+def calibration_picture(groups: Sequence[dict[str, Any]], of: Any) -> Picture:
+    """What came true against the chance that was given."""
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        axis.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--", label="chances that are true")
+        chances = [group["chance"] for group in groups]
+        shares = np.array([group["share"] for group in groups])
+        reach = [shares[:, 0] - shares[:, 1], shares[:, 2] - shares[:, 0]]
+        axis.errorbar(chances, shares[:, 0], yerr=reach, fmt="o", color=BLUE, capsize=3, label="these rows")
+        axis.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        for formatted in (axis.xaxis, axis.yaxis):
+            formatted.set_major_formatter(lambda value, _: f"{value:.0%}")
+        axis.set_xlabel("chance given" + ("" if of is None else f" to {plain(of, 30)}"))
+        axis.set_ylabel("came true")
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False, loc="upper left")
+
+    told = "; ".join(f"{group['chance']:.0%} given, {group['share'].value:.0%} came true" for group in groups)
+    return drawn(draw, f"Chances and what came of them: {told}.", (WIDE, 4.2))
+
+
+def importance_picture(found: Any, most: int = 15) -> Picture:
+    """What is lost without each column, with its interval."""
+    shown = found.columns[:most]
+    by_chance = bool(shown) and shown[0].chance is not None
+
+    def draw(figure: Any) -> None:
+        axis = figure.subplots()
+        for place, one in enumerate(shown):
+            value, low, high = one.chance if by_chance else one.accuracy
+            reach = [[100 * (value - low)], [100 * (high - value)]]
+            axis.errorbar(100 * value, place, xerr=reach, fmt="o", color=BLUE, capsize=3)
+        axis.axvline(0, color=GREY, linewidth=1)
+        axis.set_yticks(range(len(shown)), named(one.column for one in shown))
+        axis.set_ylim(len(shown) - 0.5, -0.5)
+        what = "chance of the true class" if by_chance else "accuracy"
+        axis.set_xlabel(f"{what} lost without the column, points")
+        axis.grid(axis="x", alpha=0.3)
+
+    told = ", ".join(f"{plain(one.column)} {100 * (one.chance or one.accuracy).value:.1f}" for one in shown)
+    return drawn(draw, f"Points lost without each column: {told}.", (WIDE, 1.0 + 0.34 * len(shown)))
 
 
 def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
@@ -159,15 +203,14 @@ def risk_picture(answers: Answers, target_accuracy: float | None) -> Picture:
         axis = figure.subplots()
         display = displays.RiskCoverageDisplay(coverage[few], risk[few]).plot(ax=axis, target_accuracy=target_accuracy)
         display.line_.set_linewidth(2)
-        # One wrong answer among the very first would hide the rest of the curve.
-        top = 1.6 * max(risk[-1], 0.0 if target_accuracy is None else 1 - target_accuracy, 0.01)
-        axis.set_ylim(0, min(top, 1.0))
+        allowed = 0.0 if target_accuracy is None else 1 - target_accuracy
+        axis.set_ylim(0, 1.15 * max(display.line_.get_ydata().max(), allowed, 0.01))
         for formatted in (axis.xaxis, axis.yaxis):
             formatted.set_major_formatter(lambda value, _: f"{value:.3g}" if value < 0.01 and value else f"{value:.2g}")
         accepted = answers.accepted
         if accepted is not None and accepted.any():
             error = 1 - answers.right[accepted].mean()
-            axis.plot(accepted.mean(), error, "D", color=ORANGE, markersize=9, label="accepted by triage")
+            axis.plot(accepted.mean(), error, "D", color=VERMILION, markersize=9, label="accepted by triage")
             axis.legend(frameon=False, loc="upper left")
 
     alt = f"Error against coverage: {risk[-1]:.1%} when everything is answered; the area under the curve is {area:.4f}."
@@ -182,7 +225,7 @@ def loyalty_picture(answers: Answers) -> Picture:
         displays.LoyaltyDisplay(actual, estimated=estimated).plot(ax=figure.subplots(2, 1))
 
     told = "; ".join(
-        f"{level}: {share:.0%} of the samples" + ("" if np.isnan(right) else f", {right:.1%} right")
+        f"{level}: {share:.0%} of the rows" + ("" if np.isnan(right) else f", {right:.1%} right")
         for level, share, right in zip(actual.levels, actual.share, actual.accuracy, strict=True)
     )
     return drawn(draw, f"Loyalty types. {told}.", (WIDE, 5.8))
@@ -199,10 +242,10 @@ def purchases_picture(shares: dict[str, float]) -> Picture:
         axis.invert_yaxis()
         axis.set_xlim(0, 1.12)
         axis.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if value <= 1 else "")
-        axis.set_xlabel("share of the samples")
+        axis.set_xlabel("share of the rows")
 
     told = ", ".join(f"{plain(name)} {share:.0%}" for name, share in shares.items())
-    alt = f"Tests in the order of the plan, and for how many samples each is bought: {told}."
+    alt = f"Tests in the order of the plan, and for how many rows each is bought: {told}."
     return drawn(draw, alt, (WIDE, 1.0 + 0.32 * len(shares)))
 
 

@@ -20,13 +20,26 @@ from sklearn.pipeline import Pipeline
 from multiform._typing import Array
 from multiform._version import __version__
 from multiform.columns import UnfamiliarWarning
-from multiform.files import atomic_path
-from multiform.metrics import accuracy_at_coverage
+from multiform.files import atomic_path, describe
+from multiform.metrics import (
+    accuracy_at_coverage,
+    calibration,
+    one_against_rest,
+    pr_auc,
+    proportion,
+    roc_auc,
+    threshold_table,
+    type_words,
+)
 from multiform.metrics.labels import positions
 from multiform.reporting import _pictures
 from multiform.reporting._answers import Answers, ask, layers
-from multiform.reporting._results import Told, as_number, compare, difference, kind_of, proportion, read_columns, scores
+from multiform.reporting._importance import Importances, importances
+from multiform.reporting._privacy import LEAST_ROWS, hidden_columns
+from multiform.reporting._results import Told, as_number, compare, difference, kind_of, read_columns, scores
+from multiform.tables import Rule, rule_for
 
+CHOSEN = {"noise": "noise_", "components": "n_components_", "passes": "n_iter_"}  # by training
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
 MOST_COLUMNS = 40
 MOST_NAMELESS = 8  # columns of a matrix say little
@@ -89,14 +102,19 @@ def report(
     command: str | Sequence[str] | None = None,
     target_accuracy: float | None = None,
     baselines: bool = True,
+    positive: str | None = None,
+    anonymous: bool = False,
+    model_file: str | os.PathLike[str] | None = None,
     random_state: int = 0,
 ) -> Report:
     """What a fitted model does with labelled samples, as one page that can be forwarded.
 
     The page says what the data are, what in them is unlike training (where a table model knows it), how well the model
-    does and against which baselines, where it errs, how its error falls when only the surest answers are kept, what its
-    loyalty types are worth, which classes and samples it is least sure of, and how all this was made. Give samples that
-    the model was not trained on.
+    does and against which baselines, who is found and who is missed, whether chances come true, which columns matter,
+    where it errs, how its error falls when only the surest answers are kept, what its loyalty types are worth, which
+    classes and rows it is least sure of, and how all this was made. Give samples that the model was not trained on.
+
+    Values of identifiers, dates and free text are not shown, nor those of columns that a name says are about a person.
 
     Parameters
     ----------
@@ -120,6 +138,12 @@ def report(
         An accuracy to mark in the risk-coverage curve; that of a triage is known by itself.
     baselines : bool, default=True
         Whether to train baselines; it takes most of the time.
+    positive : str, default=None
+        The class that is looked for; of two it is found as :func:`multiform.tables.rule_for` says.
+    anonymous : bool, default=False
+        Show figures of groups alone: nothing of a single row, no value of a column, no command with names of files.
+    model_file : path-like, default=None
+        The file that the model was read from, which says how it was made.
     random_state : int, default=0
         Seed of the baselines, and of the samples drawn for them where there are very many.
 
@@ -157,9 +181,11 @@ def report(
         warnings.simplefilter("ignore", UnfamiliarWarning)  # the page says it
         answers = ask(model, X, y)
     familiarity = model.familiarity(X) if hasattr(model, "familiarity") else None
-    made = _provenance(model, X, command)
+    made = _provenance(model, X, None if anonymous else command, model_file, anonymous)
     name = type(layers(model, X)[-1][0]).__name__
-    doubts = _doubts(model, X, answers)
+    doubts = _doubts(X, answers, anonymous)
+    rule = rule_for(model, positive)
+    which = importances(model, X, y, random_state=random_state)
     if hasattr(model, "typed"):  # a table is shown as its model reads it
         X, X_train = model.typed(X), None if X_train is None else model.typed(X_train)
     if answers.triage is not None and target_accuracy is None:
@@ -169,15 +195,16 @@ def report(
         known = None if y_train is None else positions(np.asarray(y_train), answers.classes)
         comparison = compare(X, answers.truth, X_train, known, random_state)
     sections = {
-        **_data(model, X, answers),
+        **_data(model, X, answers, anonymous),
         **_results(answers, comparison),
+        **_found(answers, rule),
         **_trust(answers),
         **doubts,
         **({} if plan is None else _plan(plan, X)),
     }
     topic = f"Predicting {model.target_}: " if getattr(model, "target_", None) is not None else ""
     html = environment.get_template("template.html").render(
-        title=title or f"{topic}{name} on {len(answers.truth):,} samples",
+        title=title or f"{topic}{name} on {len(answers.truth):,} rows",
         style=(files("multiform.reporting") / "style.css").read_text(encoding="utf-8"),
         model_name=name,
         answers=answers,
@@ -189,9 +216,13 @@ def report(
         made=made,
         familiarity=familiarity,
         most_cells=MOST_CELLS,
+        anonymous=anonymous,
+        importances=which,
+        target=getattr(model, "target_", None),
+        type_words=type_words,
         **sections,
     )
-    return Report(html, _figures(answers, sections))
+    return Report(html, _figures(answers, sections, which))
 
 
 def _environment() -> Any:
@@ -223,10 +254,14 @@ def _environment() -> Any:
     return environment
 
 
-def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
+def _data(model: Any, X: Any, answers: Answers, anonymous: bool) -> dict[str, Any]:
     """What the data are."""
     columns = read_columns(X)
-    told = {name: _described(column) for name, column in (columns or {}).items()}
+    hidden = hidden_columns(model, columns or {})
+    told = {
+        name: _described(column, "this report is anonymous" if anonymous else hidden.get(name))
+        for name, column in (columns or {}).items()
+    }
     has_names = hasattr(X, "columns") or isinstance(X, Mapping)
     n_columns = X.shape[1] if columns is None else len(columns)
     return {
@@ -234,12 +269,15 @@ def _data(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
         "roles": {column.name: f"{column.role}: {column.why}" for column in getattr(model, "columns_", [])},
         "n_columns": n_columns,
         "is_sparse": columns is None,
+        "hidden": hidden,
         "missing": sum(column["n_missing"] for column in told.values()) / max(1, n_columns * len(answers.truth)),
     }
 
 
-def _described(column: Array) -> dict[str, Any]:
-    """What kind of column it is, how many cells are missing, how many values are distinct, and they in a few words."""
+def _described(column: Array, hidden: str | None) -> dict[str, Any]:
+    """What kind of column it is, how many cells are missing, how many values are distinct, and they in a few words, or
+    why they are `hidden`.
+    """
     kind = kind_of(column)
     if kind == "text":
         present = np.array([value for value in column if value is not None])
@@ -250,10 +288,13 @@ def _described(column: Array) -> dict[str, Any]:
     told = {"kind": kind, "n_missing": len(column) - len(present), "distinct": len(names)}
     if not len(names):
         return told | {"values": "empty"}
+    if hidden is not None:
+        return told | {"values": f"not shown ({hidden})"}
     if kind == "text":
-        frequent = np.argsort(-counts, kind="stable")[:3]
+        frequent = [i for i in np.argsort(-counts, kind="stable")[:3] if counts[i] >= LEAST_ROWS]
         shown = ", ".join(f"{_pictures.plain(names[i], most=24)} ({counts[i] / len(present):.0%})" for i in frequent)
-        return told | {"values": shown + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")}
+        more = f" and {len(names) - len(frequent):,} more" if len(names) > len(frequent) else ""
+        return told | {"values": shown + more if shown else f"not shown (each in fewer than {LEAST_ROWS} rows)"}
     least, middle, most = np.quantile(present, [0, 0.5, 1])
     if kind == "date":
         days = np.array([least, middle, most]).astype("datetime64[D]")
@@ -277,6 +318,36 @@ def _results(answers: Answers, comparison: tuple[Any, ...] | None) -> dict[str, 
     return {"rows": rows, "own": rows[0], "how": how, "briefly": briefly, "best": best, "gain": gain}
 
 
+def _found(answers: Answers, rule: Rule | None) -> dict[str, Any]:
+    """Each class against the rest, thresholds of the one that is looked for, and whether chances come true."""
+    against, chances = {}, answers.chances
+    known = chances is not None and not np.isnan(chances).any()
+    for k, label in enumerate(answers.classes):
+        own, called = answers.truth == k, answers.labels == k
+        if own.any() or called.any():
+            against[label] = one_against_rest(own, called) | {"roc_auc": None, "pr_auc": None}
+            if known and len(answers.classes) <= _pictures.MANY_CLASSES:
+                assert chances is not None
+                against[label] |= {"roc_auc": roc_auc(own, chances[:, k]), "pr_auc": pr_auc(own, chances[:, k])}
+    found: dict[str, Any] = {
+        "against": against,
+        "rule": rule,
+        "thresholds": [],
+        "calibrated": [],
+        "calibrated_of": None,
+    }
+    if rule is not None and known:
+        assert chances is not None
+        place = int(positions(np.array([rule.positive], dtype=object), answers.classes)[0])
+        own, chance = answers.truth == place, chances[:, place]
+        found["thresholds"] = threshold_table(own, chance)
+        found["calibrated"], found["calibrated_of"] = calibration(own, chance), rule.positive
+    elif answers.trust_is_chance and answers.can_be_ranked:
+        assert answers.trust is not None
+        found["calibrated"] = calibration(answers.right, answers.trust)
+    return found
+
+
 def _trust(answers: Answers) -> dict[str, Any]:
     """How far the answers can be trusted."""
     surest: dict[float, float] = {}
@@ -291,28 +362,28 @@ def _trust(answers: Answers) -> dict[str, Any]:
     return {"surest": surest, "accepted": accepted}
 
 
-def _doubts(model: Any, X: Any, answers: Answers) -> dict[str, Any]:
-    """The classes that are recognised least, the samples with the least trust, and the wrong answers with the most.
+def _doubts(X: Any, answers: Answers, anonymous: bool) -> dict[str, Any]:
+    """The classes that are recognised least, the rows with the least trust, and the wrong answers with the most.
 
     The latter are what to look at first, in the model and in the labels.
     """
     unsure, mistaken = np.empty(0, dtype=int), np.empty(0, dtype=int)
-    if answers.can_be_ranked:
+    if answers.can_be_ranked and not anonymous:
         assert answers.trust is not None
         unsure = np.argsort(answers.trust, kind="stable")
         wrong = np.flatnonzero(~answers.right)
         mistaken = wrong[np.argsort(-answers.trust[wrong], kind="stable")]
-    # A sample is named by the index of a pandas frame, else by the number of its row, from 0; and by the column that a
-    # table model has taken for an identifier.
-    index = getattr(X, "index", None)
-    names = [column.name for column in getattr(model, "columns_", []) if column.role == "identifier"]
-    known = [name for name in names if name in getattr(X, "columns", [])]
+    # A row is named by a pandas frame's index, if that is of whole numbers, which are nobody's name; else by its place,
+    # as people count the rows of a table and Python those of an array.
+    index, first = getattr(X, "index", None), int(hasattr(X, "columns"))
+    given = np.empty(0) if index is None or callable(index) else np.asarray(index)
+    indexed = given.dtype.kind in "iu"
     return {
         "class_doubts": _class_doubts(answers),
         "least_sure": unsure[:N_SAMPLES].tolist(),
         "confident_mistakes": mistaken[:N_SAMPLES].tolist(),
-        "rows_named": np.arange(len(answers.truth)) if index is None or callable(index) else np.asarray(index),
-        "identifiers": np.asarray(X[known[0]].to_numpy()) if known else None,
+        "rows_named": given if indexed else np.arange(first, len(answers.truth) + first),
+        "rows_counted": "named by the index of the table" if indexed else f"counted from {first}",
     }
 
 
@@ -357,7 +428,7 @@ def _has_columns(plan: Any, X: Any) -> bool:
     return np.ndim(X) == 2 and np.shape(X)[1] == len(names)
 
 
-def _figures(answers: Answers, sections: dict[str, Any]) -> dict[str, Any]:
+def _figures(answers: Answers, sections: dict[str, Any], which: Importances | None) -> dict[str, Any]:
     own = sections["own"]
     figures: dict[str, Any] = {
         "n_samples": len(answers.truth),
@@ -368,18 +439,43 @@ def _figures(answers: Answers, sections: dict[str, Any]) -> dict[str, Any]:
     if answers.accepted is not None:
         figures["coverage"] = float(answers.accepted.mean())
         figures["accepted_accuracy"] = None if sections["accepted"] is None else sections["accepted"].value
+    figures["classes"] = {
+        str(label): {name: None if one is None else one._asdict() for name, one in row.items()}
+        for label, row in sections["against"].items()
+    }
+    if which is not None:
+        figures["importance"] = which.as_dict()
     return figures
 
 
-def _provenance(model: Any, X: Any, command: str | Sequence[str] | None) -> dict[str, Any]:
-    """What somebody needs to make the report again: of the model, only parameters that are not the default."""
+def _provenance(
+    model: Any,
+    X: Any,
+    command: str | Sequence[str] | None,
+    model_file: str | os.PathLike[str] | None,
+    anonymous: bool,
+) -> dict[str, Any]:
+    """What somebody needs to make the report again: of the model, only parameters that are not the default, and what
+    training chose.
+    """
     parts = [part for part, _ in layers(model, X)]
+    while (inner := getattr(parts[-1], "estimator_", None)) is not None:  # whom a loyalty alters
+        parts.append(inner)
+    written = None if model_file is None else describe(model_file)
+    ours = type(parts[-1]).__module__.startswith("multiform.")
     seeds = [part.random_state for part in parts if getattr(part, "random_state", None) is not None]
     return {
         "day": datetime.now(UTC).strftime("%Y-%m-%d"),
         "command": command if command is None or isinstance(command, str) else " ".join(command),
         "seed": str(seeds[0]) if seeds else "none was set",
         "models": [(type(part).__name__, _changed(part)) for part in parts],
+        "chosen": {
+            name: f"{getattr(parts[-1], word):.4g}"
+            for name, word in CHOSEN.items()
+            if ours and hasattr(parts[-1], word)
+        },
+        "written": None if written is None else f"{written['written']}, multiform {written['versions']['multiform']}",
+        "fitted_by": None if written is None or anonymous else written["notes"].get("command"),
         "shares": next((part.shares_ for part in parts if getattr(part, "partners_", None)), {}),
         "versions": [
             ("Python", platform.python_version()),

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-from scipy.stats import binomtest
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
@@ -26,32 +25,13 @@ from sklearn.utils import _safe_indexing
 from multiform import progress
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import columns_of, typed
-from multiform.metrics import aurc
+from multiform.metrics import Interval, aurc, proportion
 
 MOST_ROWS = 3_000  # enough to know a baseline's accuracy to a point or two, and quick
 MOST_TRAINING_ROWS = 10_000
 MOST_TRAINING_CELLS = 2_000_000  # half a minute for a forest and a logistic regression
 LEAST_ROWS = 20
 BASELINE_FOLDS = 5
-CONFIDENCE = 0.95
-
-
-class Interval(NamedTuple):
-    """A figure, and the 95 % interval around it."""
-
-    value: float
-    low: float
-    high: float
-
-
-def proportion(n_right: int, n: int) -> Interval:
-    """A share and its Wilson interval.
-
-    >>> proportion(8, 10)
-    Interval(value=0.8, low=0.490..., high=0.943...)
-    """
-    found = binomtest(n_right, n).proportion_ci(CONFIDENCE, method="wilson")
-    return Interval(n_right / n, float(found.low), float(found.high))
 
 
 def difference(right: Array, other: Array) -> Interval:
@@ -116,8 +96,8 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[li
     if X_train is not None:
         rows, train = _some(len(y), MOST_ROWS, rng), _some(len(y_train), _most_training_rows(X), rng)
         all_seen = len(train) == len(y_train)
-        seen = "the training data" if all_seen else f"{len(train):,} samples of the training data"
-        how = f"Baselines were trained on {seen} and judged on{_which(rows, y)} the samples of this report."
+        seen = "the training data" if all_seen else f"{len(train):,} rows of the training data"
+        how = f"Baselines were trained on {seen} and judged on{_which(rows, y)} the rows of this report."
         matrix, n_numbers = _numbers_and_words(_safe_indexing(X_train, train))
         asked, _ = _numbers_and_words(_safe_indexing(X, rows))
         known = np.asarray(y_train)[train]
@@ -126,16 +106,16 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[li
         for name, model in models.items():
             found.append(_answered(name, model, matrix, asked, known))
             progress.tell(len(found) / len(models), f"{len(found)} of {len(models)} baselines")
-        return found, rows, how, "" if all_seen else f"trained on {len(train):,} samples"
+        return found, rows, how, "" if all_seen else f"trained on {len(train):,} rows"
     if len(y) < LEAST_ROWS:
         nothing = np.zeros((len(y), 1))
         majority = _answered("majority class", DummyClassifier(strategy="prior"), nothing, nothing, y)
-        how = f"With fewer than {LEAST_ROWS} samples, only the majority class is a fair baseline."
+        how = f"With fewer than {LEAST_ROWS} rows, only the majority class is a fair baseline."
         return [majority], np.arange(len(y)), how, ""
     rows = _some(len(y), min(MOST_ROWS, _most_training_rows(X)), rng)
     how = (
         f"Baselines were trained and judged by {BASELINE_FOLDS}-fold cross-validation within{_which(rows, y)} the "
-        "samples of this report, as no training data were given. The model was trained elsewhere, perhaps on more data."
+        "rows of this report, as no training data were given. The model was trained elsewhere, perhaps on more data."
     )
     matrix, n_numbers = _numbers_and_words(_safe_indexing(X, rows))
     models = _models(matrix, n_numbers, seed)
@@ -143,7 +123,7 @@ def compare(X: Any, y: Array, X_train: Any, y_train: Any, seed: int) -> tuple[li
     for name, model in models.items():
         found.append(_cross_fitted(name, model, matrix, y[rows]))
         progress.tell(len(found) / len(models), f"{len(found)} of {len(models)} baselines")
-    return found, rows, how, "cross-validated on these samples"
+    return found, rows, how, "cross-validated on these rows"
 
 
 def _most_training_rows(X: Any) -> int:
@@ -152,7 +132,7 @@ def _most_training_rows(X: Any) -> int:
 
 
 def _which(rows: Array, y: Array) -> str:
-    return " all of" if len(rows) == len(y) else f" {len(rows):,} samples drawn at random from"
+    return " all of" if len(rows) == len(y) else f" {len(rows):,} rows drawn at random from"
 
 
 def _some(n: int, most: int, rng: np.random.Generator) -> Indices:

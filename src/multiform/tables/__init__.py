@@ -21,8 +21,9 @@ from multiform.columns import (
 )
 from multiform.tables._classifier import TableClassifier, answers_of
 from multiform.tables._description import describe, nearly_numbers
+from multiform.tables._estimate import Estimate, estimate, parted
 from multiform.tables._familiarity import Familiarity, nearest
-from multiform.tables._figures import Judgement, figures, labelled
+from multiform.tables._figures import Judgement, compared, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._matrix import MatrixModel
@@ -39,6 +40,7 @@ from multiform.tables._reading import (
     sources,
 )
 from multiform.tables._reasons import deciding_cells, least_change
+from multiform.tables._rule import Rule, rule_for
 
 __all__ = [
     "FORMATS",
@@ -51,11 +53,13 @@ __all__ = [
     "Date",
     "Dialect",
     "Dropped",
+    "Estimate",
     "Familiarity",
     "Judgement",
     "MatrixModel",
     "Number",
     "Overlap",
+    "Rule",
     "Shift",
     "Source",
     "TableClassifier",
@@ -64,9 +68,11 @@ __all__ = [
     "UnfamiliarWarning",
     "answers_of",
     "batches",
+    "compared",
     "decide",
     "deciding_cells",
     "describe",
+    "estimate",
     "figures",
     "labelled",
     "labels_of",
@@ -76,7 +82,9 @@ __all__ = [
     "n_formulas",
     "nearest",
     "nearly_numbers",
+    "parted",
     "read",
+    "rule_for",
     "sources",
     "without_formulas",
 ]

@@ -125,16 +125,22 @@ class Familiarity:
 
     def sentences(self) -> list[str]:
         """A sentence for each column that has shifted, then for each other that has cells unlike training."""
+        return [sentence for _, sentence in self.told()]
+
+    def told(self) -> list[tuple[str, str]]:
+        """The sentences, each with its column."""
         shifted: dict[str, list[str]] = {}
         for one in self.shifts:
             p_value = f"p = {one.p_value:.1g}" if one.p_value else "p below 1e-300"
             shifted.setdefault(one.column, []).append(f"{one.sentence} ({p_value})")
-        found = [f"column {name!r} has shifted: {'; '.join(told)}." for name, told in shifted.items()]
+        found = [(name, f"column {name!r} has shifted: {'; '.join(told)}.") for name, told in shifted.items()]
         for name, tally in self.tallies.items():
             if tally.n_unfamiliar and name not in shifted:
-                cells = f"{tally.n_unfamiliar} cell{'s' * (tally.n_unfamiliar != 1)}"
-                example = f"{_short(tally.example)} where training had {self.seen[name]}"
-                found.append(f"column {name!r}: {cells} unlike training and taken as unknown, as {example}.")
+                cells = f"{tally.n_unfamiliar} cell{'s are' if tally.n_unfamiliar != 1 else ' is'}"
+                example = f"{_short(tally.example)} (training had {self.seen[name]})"
+                found.append(
+                    (name, f"column {name!r}: {cells} unlike the training table and not used, for example {example}.")
+                )
         return found
 
     def as_dict(self) -> dict[str, Any]:

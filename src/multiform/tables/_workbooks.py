@@ -178,15 +178,16 @@ def _check_sheet(xml: bytes, sizes: Any, name: str) -> None:
     if b"<!" in xml:
         raise TableError(f"{name} cannot be read as xlsx: a sheet holds what no spreadsheet program writes.")
     columns, last_row, letters = set(), 0, 0
+    longest = int(sizes.max(initial=0))
+    may_be_long = longest * len(CELL.findall(xml)) > MOST_LETTERS  # else it need not be known which cell has which text
     for window in _windows(xml):
         found = REFERENCE.findall(window)
         columns |= {column for column, _ in found}
         last_row = max([last_row, *(int(row) for row in {row for _, row in found})])
         last_row = max([last_row, *map(int, ROW_NUMBER.findall(window))])
-        places = np.array(SHARED.findall(window), dtype="S9").astype(np.int64)
-        letters += int(sizes[places[places < len(sizes)]].sum())
-        if letters > MOST_LETTERS:
-            break
+        if may_be_long and letters <= MOST_LETTERS:
+            places = np.array(SHARED.findall(window), dtype="S9").astype(np.int64)
+            letters += int(sizes[places[places < len(sizes)]].sum())
     n_rows = max(last_row, len(ROW.findall(xml)))
     most = max((len(CELL.findall(row)) for row in _rows(xml)), default=0)
     n_columns = max([most, *(_column_number(column) for column in columns)])

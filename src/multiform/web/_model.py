@@ -18,7 +18,7 @@ import numpy as np
 from multiform.columns import Code, Seen, TableError, polars
 from multiform.diagnosis import DiagnosisPlanner
 from multiform.files import load, plain
-from multiform.tables import Judgement, MatrixModel, TableClassifier, deciding_cells, labelled, least_change
+from multiform.tables import Judgement, MatrixModel, TableClassifier, deciding_cells, labelled, least_change, rule_for
 from multiform.web._separated import Separated
 
 NUMERIC = ("number", "code", "date")
@@ -255,7 +255,7 @@ class TableModel:
 
     def evaluate(self, frame: Any, target: str | None = None) -> dict[str, Any]:
         """A labelled table: what ``multiform evaluate --json`` tells."""
-        judged = Judgement(self.model, self._target(target))
+        judged = Judgement(self.model, self._target(target), rule_for(self.model))
         judged.add(frame)
         return judged.as_dict() | {"notes": [*judged.notes(), *judged.known.sentences()]}
 

@@ -1,0 +1,295 @@
+"""Rows that come block by block: what a source gives, and what a fit over it finds."""
+
+import itertools
+import re
+import threading
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiform import QMSClassifier, load, progress, save, streaming
+from multiform.blocks import Block, ahead, buffered, source_of
+from multiform.inputs import choose_scaling
+
+N, P = 24_000, 12
+
+
+def drawn(n, seed):
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((n, P)).astype(np.float32)
+    scores = X @ np.random.default_rng(3).standard_normal((P, 3)) + X[:, :3] ** 2 + random.standard_normal((n, 3))
+    return X, np.array(["a", "b", "c"])[scores.argmax(axis=1)]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return drawn(N, 0)
+
+
+@pytest.fixture
+def small_buffers(monkeypatch):
+    for name in ("SMALL_BYTES", "BUFFER_BYTES"):
+        monkeypatch.setattr(streaming, name, 4 * P * 3_000)
+
+
+class Pairs:
+    """Blocks of so many rows."""
+
+    def __init__(self, X, y, n=2_000):
+        self.X, self.y, self.n = X, y, n
+
+    def __iter__(self):
+        for start in range(0, len(self.X), self.n):
+            yield self.X[start : start + self.n], self.y[start : start + self.n]
+
+
+@pytest.fixture(scope="module")
+def sources(data, tmp_path_factory):
+    X, y = data
+    folder = tmp_path_factory.mktemp("blocks")
+    table = pa.table({f"x{k}": X[:, k] for k in range(P)} | {"kind": pa.array(y.tolist())})
+    pq.write_table(table, folder / "one.parquet", row_group_size=1_700)
+    (folder / "many").mkdir()
+    for k in range(4):
+        pq.write_table(table.slice(k * N // 4, N // 4), folder / "many" / f"{k}.parquet", row_group_size=1_000)
+    pyarrow.csv.write_csv(table, folder / "one.csv")
+    with pa.ipc.new_file(folder / "one.arrow", table.schema) as writer:
+        writer.write_table(table, max_chunksize=5_000)
+    return {
+        "parquet": (folder / "one.parquet", "kind"),
+        "folder": (str(folder / "many"), "kind"),
+        "csv": (folder / "one.csv", "kind"),
+        "arrow": (folder / "one.arrow", "kind"),
+        "dataset": (pyarrow.dataset.dataset(folder / "many"), "kind"),
+        "lazy frame": (pl.scan_parquet(folder / "one.parquet"), "kind"),
+        "pairs": (Pairs(X, y), None),
+        "list": ([(X[:9_000], y[:9_000]), (X[9_000:], y[9_000:])], None),
+    }
+
+
+KINDS = ["parquet", "folder", "csv", "arrow", "dataset", "lazy frame", "pairs", "list"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_gives_every_row_once_in_any_order(sources, data, kind):
+    X, y = data
+    source = source_of(*sources[kind], "a model")
+    for random in (None, np.random.default_rng(0)):
+        blocks = list(source.blocks(random))
+        assert len({block.number for block in blocks}) == len(blocks)
+        found = np.concatenate([block.X for block in blocks])
+        labels = np.concatenate([block.y for block in blocks])
+        order, expected = np.lexsort(found.T), np.lexsort(X.T)
+        np.testing.assert_allclose(found[order], X[expected], rtol=1e-6)
+        assert (labels[order] == y[expected]).all()
+
+
+def test_blocks_have_the_same_numbers_in_any_order(sources):
+    source = source_of(*sources["folder"], "a model")
+    once = {block.number: block.X for block in source.blocks(None)}
+    again = {block.number: block.X for block in source.blocks(np.random.default_rng(1))}
+    assert list(once) != list(again)
+    assert all((once[number] == again[number]).all() for number in once)
+
+
+@given(st.lists(st.integers(0, 40), max_size=8), st.integers(1, 60))
+def test_buffers_hold_the_same_rows_and_no_more_than_they_may(sizes, most):
+    rows = np.arange(3 * sum(sizes), dtype=np.float32).reshape(-1, 3)
+    ends = np.cumsum([0, *sizes])
+    blocks = (Block(k, rows[a:b], rows[a:b, 0]) for k, (a, b) in enumerate(itertools.pairwise(ends)))
+    buffers = list(buffered(blocks, 12 * most))
+    assert all(0 < len(buffer.X) <= most for buffer in buffers)
+    assert [buffer.number for buffer in buffers] == list(range(len(buffers)))
+    if buffers:
+        np.testing.assert_array_equal(np.concatenate([buffer.X for buffer in buffers]), rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_over_blocks_is_as_good_as_one_in_memory(sources, data, small_buffers, kind):
+    fresh, truth = drawn(8_000, 1)
+    whole = QMSClassifier(random_state=0).fit(*data)
+    model = QMSClassifier(random_state=0).fit(*sources[kind])
+    names = [f"x{k}" for k in range(P)]
+    expected = whole.score(fresh, truth)
+    if kind in ("pairs", "list"):
+        assert not hasattr(model, "feature_names_in_")
+    else:
+        assert list(model.feature_names_in_) == names
+        fresh = pd.DataFrame(fresh, columns=names)
+    assert model.score(fresh, truth) > expected - 0.01
+    assert abs(model.predict_proba(fresh).max(axis=1).mean() - model.score(fresh, truth)) < 0.02
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.n_features_in_ == P
+    assert len(model.loss_curve_) == model.n_iter_
+
+
+def test_the_estimate_is_true_on_fresh_rows(small_buffers):
+    random = np.random.default_rng(5)
+    X = random.integers(0, 2, (N + 20_000, 6)).astype(np.uint8)  # few distinct rows, all of them repeated
+    y = (random.random(len(X)) < 0.15 + 0.7 * (X[:, 0] ^ X[:, 1])).astype(int)
+    model = QMSClassifier(random_state=0).fit(Pairs(X[:N], y[:N]))
+    assert model.score(X[N:], y[N:]) > 0.8
+    assert abs(model.predict_proba(X[N:]).max(axis=1).mean() - model.score(X[N:], y[N:])) < 0.02
+
+
+def test_the_same_seed_and_blocks_give_the_same_model(sources, small_buffers):
+    one, same, other = (QMSClassifier(random_state=seed).fit(*sources["folder"]) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(one.components_, same.components_)
+    assert one.temperature_ == same.temperature_
+    assert (one.components_ != other.components_).any()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "list"])
+def test_what_fits_one_buffer_is_an_ordinary_fit(sources, data, kind):
+    X, y = data
+    model, ordinary = QMSClassifier(random_state=0).fit(*sources[kind]), QMSClassifier(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.components_, ordinary.components_)
+    assert hasattr(model, "feature_names_in_") == (kind == "parquet")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.float64, np.int64])
+def test_scaling_is_that_of_all_rows(dtype):
+    X = (np.random.default_rng(0).standard_normal((5_000, 4)) * [1, 20, 5, 0] + [100, 120, 30, 7]).astype(dtype)
+    for rule in ("auto", "standard", "common", "none"):
+        columns = streaming._Columns(1)
+        for start in range(0, len(X), 700):
+            part = X[start : start + 700]
+            columns.add(part if dtype in (np.float32, np.uint8) else part.astype(float))
+        found = columns.scaling(rule)
+        whole = choose_scaling(X if dtype != np.int64 else X.astype(float), rule, None, 1, False)
+        np.testing.assert_allclose(found.center, whole.center, rtol=1e-5)
+        np.testing.assert_allclose(found.scale, whole.scale, rtol=1e-5)
+
+
+def test_many_models_balanced_classes_and_files(data, small_buffers, tmp_path):
+    X, y = data
+    kept = (y != "c") | (np.random.default_rng(0).random(N) < 0.1)
+    model = QMSClassifier(n_models=2, class_weight="balanced", random_state=0).fit(Pairs(X[kept], y[kept]))
+    plain = QMSClassifier(random_state=0).fit(Pairs(X[kept], y[kept]))
+    rare = y == "c"
+    assert (model.predict(X[rare]) == "c").mean() > (plain.predict(X[rare]) == "c").mean() + 0.02
+    save(model, tmp_path / "model.mfm")
+    np.testing.assert_array_equal(load(tmp_path / "model.mfm").predict_proba(X[:50]), model.predict_proba(X[:50]))
+    assert model.n_components_ * 2 + 1 == model.components_.shape[1]  # the rows of both, and the noise
+
+
+def test_rows_that_are_sorted_by_class_are_warned_of(data, small_buffers):
+    X, y = data
+    order = np.argsort(y, kind="stable")
+    with pytest.warns(streaming.SortedRowsWarning, match="shuffle"):
+        QMSClassifier(random_state=0).fit(Pairs(X[order], y[order]))
+
+
+@pytest.mark.parametrize("place", [0, 3, 30])
+def test_an_interrupted_fit_leaves_nothing_behind(data, small_buffers, place):
+    X, y = data
+
+    class Interrupted(Pairs):
+        asked = 0
+
+        def __iter__(self):
+            for pair in super().__iter__():
+                self.asked += 1
+                if self.asked > place:
+                    raise KeyboardInterrupt
+                yield pair
+
+    model = QMSClassifier(random_state=0).fit(X[:200], y[:200])
+    before, threads = dict(vars(model)), threading.active_count()
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        model.fit(Interrupted(X, y))
+    assert all(vars(model)[name] is value for name, value in before.items())
+    assert vars(model).keys() == before.keys()
+    assert threading.active_count() == threads
+
+
+def test_verbose_writes_whole_lines(data, small_buffers, capsys):
+    QMSClassifier(random_state=0, verbose=1).fit(Pairs(*data))
+    lines = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"QMSClassifier: pass 5/5, 22,000 of 22,000 rows, loss \d\.\d{4}, 0 s left", lines[-1])
+
+
+def test_whoever_listens_hears_how_far_it_is(data, small_buffers):
+    shares = []
+    with progress.heard(lambda share, words: shares.append(share)):
+        QMSClassifier(random_state=0).fit(Pairs(*data))
+    assert shares == sorted(shares)
+    assert len(shares) > 20
+    assert shares[-1] == pytest.approx(1)
+
+
+def parquet(folder, **columns):
+    path = folder / f"{len(list(folder.iterdir()))}.parquet"
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_bad_sources_get_a_sentence(data, small_buffers, tmp_path):
+    X, y = data
+    model = QMSClassifier(random_state=0)
+    file = parquet(tmp_path, x=[1.0, 2.0, None], z=["a", "b", "c"], y=[0, 1, 1])
+    cases = [
+        ((file, None), ValueError, "y of QMSClassifier must be the name of the target column"),
+        ((file, "Y"), ValueError, "y names the column 'Y', which is not there; there are x, z, y"),
+        ((file, "y"), ValueError, "Column 'z' holds string, and blocks must hold numbers"),
+        ((tmp_path / "none.parquet", "y"), FileNotFoundError, "no such file or folder"),
+        ((parquet(tmp_path, x=[1.0, 2.0, None], y=[0, 1, 1]), "y"), ValueError, "Column 'x' of X of QMSClassifier"),
+        ((parquet(tmp_path, x=[1.0, 2.0, 3.0], y=[0, 1, None]), "y"), ValueError, "target 'y' has missing values"),
+        ((parquet(tmp_path, y=[0, 1, 1]), "y"), ValueError, "no column but the target"),
+        ((iter(Pairs(X, y)), None), ValueError, "can be gone through only once"),
+        (([(X, y, y)], None), ValueError, r"must give pairs \(X, y\); block 0 is tuple of 3"),
+        (([[1, 2], [3, 4]], None), ValueError, r"must give pairs \(X, y\); block 0 is list"),
+        (([(X, y[:-1])], None), ValueError, "Block 0 of X of QMSClassifier must be numbers of shape"),
+        (([(X, y), (X[:, 1:], y)], None), ValueError, "must have the same columns; got 12 and 11"),
+        ((Pairs(X, np.ones(N)), None), ValueError, "at least 2 classes in y; got 1 class"),
+        ((Pairs(X, X[:, 0].astype(float)), None), ValueError, "more than 10,000 different labels"),
+        (([], None), ValueError, "X of QMSClassifier has no rows"),
+    ]
+    for arguments, error, sentence in cases:
+        with pytest.raises(error, match=sentence):
+            model.fit(*arguments)
+    (tmp_path / "folder").mkdir()
+    for name in ("a.csv", "b.parquet"):
+        (tmp_path / "folder" / name).write_bytes(b"")
+    with pytest.raises(ValueError, match=r"files of one kind.*has \.csv, \.parquet"):
+        model.fit(tmp_path / "folder", "y")
+    for given_, settings in (({"sample_weight": np.ones(N)}, {}), ({"groups": y}, {}), ({}, {"solver": "cpm"})):
+        with pytest.raises(ValueError, match="is for data that fit the memory, and X is a source of blocks"):
+            QMSClassifier(**settings).fit(Pairs(X, y), **given_)
+
+
+def test_a_source_that_changes_is_refused(data, small_buffers):
+    class Shrinking(Pairs):
+        asked = 0
+
+        def __iter__(self):
+            self.asked += 1
+            return iter(list(super().__iter__())[: -1 if self.asked > 3 else None])
+
+    with pytest.raises(ValueError, match="must give the same rows every time"):
+        QMSClassifier(random_state=0).fit(Shrinking(*data))
+
+
+def test_ahead_reads_one_block_ahead_and_hands_errors_on():
+    read = []
+
+    def blocks():
+        for number in range(4):
+            read.append(number)
+            yield Block(number, np.zeros((1, 1)), np.zeros(1))
+        raise RuntimeError("the disk is gone")
+
+    coming = ahead(blocks())
+    assert next(coming).number == 0
+    coming.close()
+    assert read in ([0], [0, 1])
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        list(ahead(blocks()))

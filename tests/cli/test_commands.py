@@ -525,8 +525,11 @@ def test_without_the_extra(monkeypatch, capsys):
 def test_export(folder, tmp_path, call_json):
     pytest.importorskip("skl2onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
-    told = call_json("export", folder / "model.mfm", "--onnx", tmp_path / "m.onnx")
+    told = call_json("export", folder / "model.mfm", "--onnx", tmp_path / "m.onnx", "--check", folder / "train.csv")
     model, test = multiform.load(folder / "model.mfm"), pl.read_csv(folder / "test.csv")
+    assert told["inputs"] == [column.name for column in model.columns_ if column.width]
+    assert told["checked"]["same_labels"] == told["checked"]["rows"] > 0
+    told = call_json("export", folder / "model.mfm", "--onnx", tmp_path / "m.onnx", "--numbers")
     assert told["inputs"] == model.encoded_names()
     session = onnxruntime.InferenceSession(str(tmp_path / "m.onnx"))
     X = model.transform(test).astype(np.float32)

@@ -107,11 +107,14 @@ def test_metadata_name_columns_classes_and_version():
     assert {one["name"]: one["role"] for one in columns}["smoker"] == "boolean"
 
 
-def test_free_text_is_refused():
+def test_of_free_text_the_input_is_the_weights_of_its_words():
     words = [f"patient says that the {['left', 'right'][k % 2]} side hurts on day {k}" for k in range(100)]
-    model = TableClassifier(QMSClassifier(random_state=0)).fit({"note": words}, [0, 1] * 50)
-    with pytest.raises(ValueError, match="cannot export the free text of column 'note'"):
-        to_onnx(model)
+    table = pl.DataFrame({"note": words, "x": np.random.default_rng(0).normal(size=100)})
+    model = TableClassifier(QMSClassifier(random_state=0)).fit(table, [0, 1] * 50)
+    found = answers(to_onnx(model), model, table)
+    assert onnx_inputs(model, table)["note"].shape == (100, model.columns_[0].width)
+    np.testing.assert_array_equal(found["label"], model.predict(table))
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(table), atol=CLOSE)
 
 
 @pytest.mark.parametrize("name", ["08-crosses", "25-french-spaces"])

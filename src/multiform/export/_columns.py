@@ -1,7 +1,8 @@
 """A table's columns in a graph: from raw cells, numbers and texts, to the numbers that the classifier reads.
 
 A column that is a number comes as doubles, NaN where it is missing; a date as seconds since 1970; all other columns as
-text, empty where they are missing, as the table has it. A cell that is unlike training is read as a missing one, as in
+text, empty where they are missing, as the table has it. Of free text no graph makes words: its input is their weights,
+as `onnx_inputs` makes them. A cell that is unlike training is read as a missing one, as in
 Python, and the output `unfamiliar` says so; Python then averages over what the cell may have been, and no graph does.
 """
 
@@ -27,10 +28,12 @@ def raw_inputs(model: TableClassifier) -> list[tuple[str, Any]]:
     """A name for now, and the type, of each column that the model reads; skl2onnx takes no name as people have them."""
     from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
 
-    return [
-        (f"column{place}", (DoubleTensorType if isinstance(column, Number | Date) else StringTensorType)([None, 1]))
-        for place, column in enumerate(_used(model))
-    ]
+    def kind(column: Column) -> Any:
+        if isinstance(column, Text):
+            return DoubleTensorType([None, column.width])
+        return (DoubleTensorType if isinstance(column, Number | Date) else StringTensorType)([None, 1])
+
+    return [(f"column{place}", kind(column)) for place, column in enumerate(_used(model))]
 
 
 def name_inputs(converted: Any, model: TableClassifier) -> None:
@@ -64,7 +67,7 @@ def onnx_inputs(model: Any, table: Any) -> dict[str, Array]:
     Returns
     -------
     inputs : dict
-        Of each column that is used, doubles or texts of shape (n, 1).
+        Of each column that is used, doubles or texts of shape (n, 1); of free text, the weights of its words.
 
     Examples
     --------
@@ -80,6 +83,9 @@ def onnx_inputs(model: Any, table: Any) -> dict[str, Array]:
     typed, found = model.typed(table), {}
     for column in _used(model):
         series = typed[column.name]
+        if isinstance(column, Text):
+            found[input_name(column.name)] = column.encode(series)
+            continue
         if isinstance(column, Date):
             cells = series.dt.epoch("ms").cast(float).to_numpy() / 1000
         elif isinstance(column, Number):
@@ -104,10 +110,8 @@ def encoded(graph: Graph, model: TableClassifier, inputs: Any) -> tuple[Any, str
     for column, given in zip(_used(model), inputs, strict=True):
         seen = model.seen_.get(column.name)
         if isinstance(column, Text):
-            raise ValueError(
-                f"to_onnx cannot export the free text of column {column.name!r}; fit without it (--drop), or give its "
-                "words as columns of numbers."
-            )
+            parts.append(given.full_name)
+            continue
         read = _of_text if isinstance(column, Category) else _of_number
         part, odd = read(graph, column, seen, given.full_name)
         parts.append(part)

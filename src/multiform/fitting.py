@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 
 from multiform._typing import Array, Bools, Floats, Indices
@@ -55,6 +54,8 @@ def validation_split(target: Array, n_classes: int, fraction: float, seed: int, 
     if groups is None:
         counts = np.bincount(target, minlength=n_classes)
         balanced = counts.min() > 1 and fraction * len(target) >= n_classes
+        from sklearn.model_selection import train_test_split  # it takes a while to load
+
         _, held_out = train_test_split(
             np.arange(len(target)), test_size=fraction, random_state=seed, stratify=target if balanced else None
         )

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import column_or_1d
 
@@ -108,6 +107,8 @@ def held_out_part(target: Array, size: int, random: np.random.Generator, groups:
 def given_splits(cv: Any, X: Any, y: Any, groups: Any = None, used: Bools | None = None) -> list[Split]:
     """The splits of a splitter or an iterable, counted as if the samples that are not `used` were not there."""
     labels = column_or_1d(y)
+    from sklearn.model_selection import check_cv  # it takes a while to load
+
     splits = list(check_cv(cv, labels, classifier=True).split(X, labels, groups))
     if used is None or used.all():
         return splits

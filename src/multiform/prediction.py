@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import log_softmax
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles
@@ -85,6 +84,8 @@ class MemberFunctionMixin:
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of right answers, of samples on a GPU too."""
+        from sklearn.metrics import accuracy_score  # it takes a while to load
+
         answers, y, sample_weight = as_host(self.predict(X)), as_host(y), as_host(sample_weight)
         return float(accuracy_score(y, answers, sample_weight=sample_weight))
 

@@ -38,11 +38,18 @@ def effective_threads(n_jobs: int | None) -> int:
     """
     if n_jobs == 0:
         raise ValueError("n_jobs must be None or an integer that is not 0; got 0.")
-    cores = int(joblib.cpu_count())
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 0
+    cores = _cores(affinity, os.environ.get("LOKY_MAX_CPU_COUNT"))
     if n_jobs is not None:
         return int(joblib.effective_n_jobs(n_jobs)) if n_jobs < 0 else min(int(n_jobs), max(MOST_THREADS, cores))
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
     return max(1, min(cores, int(limit))) if limit.isdigit() else cores
+
+
+@functools.cache
+def _cores(affinity: int, most: str | None) -> int:
+    """The cores that this process may use, as joblib reads them from files, which takes longer than one row does."""
+    return int(joblib.cpu_count())
 
 
 def jobs_for(n_jobs: int | None, n_tasks: int) -> int | None:

@@ -51,7 +51,7 @@ def test_a_fit_goes_on_with_the_threads_there_are(solver, n_components, megabyte
 def test_any_number_of_jobs_may_be_asked_for(monkeypatch):
     """More threads than anybody needs are not started: `n_jobs` comes from files, too."""
     assert effective_threads(200_000) == max(runtime.MOST_THREADS, os.cpu_count() or 1)
-    monkeypatch.setattr(runtime.joblib, "cpu_count", lambda: 500)
+    monkeypatch.setattr(runtime, "_cores", lambda affinity, most: 500)
     assert effective_threads(200_000) == 500
     assert effective_threads(200) == 200
     assert [jobs_for(n_jobs, 3) for n_jobs in (None, -1, 2, 10**12)] == [None, -1, 2, 3]

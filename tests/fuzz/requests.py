@@ -55,10 +55,16 @@ class Requests:
         fields = self.apps["table"].state.model.fields
         cells = dict.fromkeys(fields, "1")
         n = len(self.apps["qms"].state.model.fields)
-        stream = io.BytesIO()
+        stream, packed, filed = io.BytesIO(), io.BytesIO(), io.BytesIO()
         table = pa.table({f"c{k}": np.linspace(0, 5, 20) for k in range(n)})
         with pa.ipc.new_stream(stream, table.schema) as writer:
             writer.write_table(table)
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_stream(packed, table.schema, options=options) as writer:
+            writer.write_table(table)
+        words = pa.table({name: pa.array(["1", "2"] * 10).dictionary_encode() for name in fields})
+        with pa.ipc.new_file(filed, words.schema, options=options) as writer:
+            writer.write_table(words)
         rows = ",".join(fields) + "\n" + "\n".join(",".join(cells.values()) for _ in range(5)) + "\n"
         form = {f"f{number}": "1" for number in range(len(fields))}
         file = (
@@ -70,6 +76,10 @@ class Requests:
             ("qms", "POST", "/v1/predict", JSON, {"rows": [[1.0] * n] * 3, "chances": True}),
             ("qms", "POST", "/v1/predict", JSON, {"rows": [{f"x{k}": 1.0 for k in range(n)}]}),
             ("qms", "POST", "/v1/predict", ARROW, stream.getvalue()),
+            ("qms", "POST", "/v1/predict", ARROW, packed.getvalue()),
+            ("qms", "POST", "/v1/assess", JSON, {"case": {f"x{k}": 1.0 for k in range(n)}}),
+            ("qms", "POST", "/v1/change", JSON, {"case": {f"x{k}": 1.0 for k in range(n)}, "locked": ["x0"]}),
+            ("table", "POST", "/v1/predict", ARROW, filed.getvalue()),
             ("table", "POST", "/v1/predict", JSON, {"rows": [cells], "chances": False}),
             ("table", "POST", "/v1/predict?keep=site", CSV, rows.encode()),
             ("table", "POST", "/v1/assess", JSON, {"case": cells}),

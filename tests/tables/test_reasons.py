@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
-from multiform.tables import TableClassifier, deciding_cells, least_change
+from multiform.tables import MatrixModel, TableClassifier, deciding_cells, least_change
 
 
 def table(n, seed):
@@ -120,3 +120,23 @@ def test_behind_loyalty_types_and_promises(rows, kind):
 def test_one_row_at_a_time(model, rows):
     with pytest.raises(ValueError, match="take one row; got 30"):
         deciding_cells(model, rows)
+
+
+def test_a_classifier_without_a_table_says_the_same_as_one_whose_columns_are_normal():
+    """What is known of its training is mean and deviation; that is all there is to know of normal columns."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 2_000)
+    X = np.column_stack([random.normal(2 * y, 1), random.normal(0, 3, 2_000), random.normal(5 + y, 1)])
+    model = QMSClassifier(random_state=0).fit(X, y)
+    bare = MatrixModel(model)
+    assert list(bare.looks) == ["x0", "x1", "x2"]
+    for row in X[:5]:
+        found = deciding_cells(bare, pl.DataFrame(row[None], schema=["x0", "x1", "x2"]))
+        label = model.predict_proba(row[None]).argmax()
+        for column, change in found.items():
+            many = np.tile(row, (2_000, 1))
+            many[:, int(column[1])] = X[:, int(column[1])]
+            expected = model.predict_proba(row[None])[0, label] - model.predict_proba(many)[:, label].mean()
+            assert change == pytest.approx(expected, abs=0.05)
+    change = least_change(bare, pl.DataFrame(X[:1], schema=["x0", "x1", "x2"]), locked=["x0"])
+    assert {one["column"] for one in change["changes"]} <= {"x1", "x2"}

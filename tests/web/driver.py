@@ -2,10 +2,27 @@
 
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+ASKED = ("button", "link", "textbox", "combobox", "checkbox", "DisclosureTriangle", "Date", "DateTime", "menuitem")
 KEYS = {"Tab": 9, "Enter": 13, "Space": 32, "ArrowDown": 40, "Escape": 27}
 WAIT = 20.0  # seconds until a test gives up
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a screen reader is told of one thing: Chromium's accessibility tree has it."""
+
+    role: str
+    name: str
+    description: str
+    states: dict
+
+    @property
+    def is_asked(self):
+        """Whether one does something with it."""
+        return self.role in ASKED or bool(self.states.get("focusable") and self.states.get("editable"))
 
 
 class Person:
@@ -84,6 +101,29 @@ class Person:
             self.write(text)
         else:
             self.page.evaluate(f"{found}.value = {json.dumps(text)}")
+
+    def heard(self):
+        """All that a screen reader would read, from the top to the bottom."""
+        nodes = {node["nodeId"]: node for node in self.page.send("Accessibility.getFullAXTree")["nodes"]}
+
+        def told(node):
+            if not node["ignored"]:
+                states = {one["name"]: one["value"].get("value") for one in node.get("properties", [])}
+                parts = [node.get(part, {}).get("value", "") for part in ("role", "name", "description")]
+                yield Said(*parts, states)
+            for child in node.get("childIds", []):
+                if child in nodes:
+                    yield from told(nodes[child])
+
+        return list(told(next(node for node in nodes.values() if "parentId" not in node)))
+
+    def focused(self):
+        """What the keyboard is at, as a screen reader names it."""
+        found = self.page.send("Runtime.evaluate", expression="document.activeElement")["result"]
+        [node] = self.page.send("Accessibility.getPartialAXTree", objectId=found["objectId"], fetchRelatives=False)[
+            "nodes"
+        ]
+        return node["role"]["value"], node.get("name", {}).get("value", "")
 
     def at(self, what):
         """Wait until the keyboard is at something: its id, or its words."""

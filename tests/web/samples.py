@@ -5,8 +5,9 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import polars as pl
+from sklearn.ensemble import RandomForestClassifier
 
-from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, TriageClassifier
+from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
 from multiform.tables import TableClassifier
 
 N = 400
@@ -67,6 +68,41 @@ def plain_model():
     """A classifier without a table around it."""
     X = patients().select("age (years)", "sugar (mmol/l)").to_pandas()
     return QMSClassifier(random_state=0).fit(X, patients()["state"].to_numpy())
+
+
+def _ensemble(columns, wrapped=lambda model: model, **options):
+    """A `QMSClassifierCV` without a table around it, of a frame of these columns."""
+    options = {"noise": (0.3, 1.0), "encodings": ("plain", "enriched"), "cv": 3, "random_state": 0} | options
+    X = patients().select(columns).to_pandas()
+    return wrapped(QMSClassifierCV(**options)).fit(X, patients()["state"].to_numpy())
+
+
+NUMBERS = ["age (years)", "sugar (mmol/l)"]
+
+
+@cache
+def ensemble(kind):
+    """Ensembles of every kind."""
+    if kind == "plain":
+        return _ensemble(NUMBERS)
+    if kind == "gaps":
+        return _ensemble([*NUMBERS, "pressure (mmHg)"])
+    if kind == "refuses gaps":
+        return _ensemble(NUMBERS, missing="refuse")
+    if kind == "words":
+        return _ensemble([*NUMBERS, "pain", "pressure (mmHg)"])
+    if kind == "partners":
+        return _ensemble([*NUMBERS, "pain"], partners=[RandomForestClassifier(5, random_state=0)])
+    if kind == "codes":
+        X = patients().select(NUMBERS).to_numpy()
+        pain = patients()["pain"].replace_strict({"no": 0, "sometimes": 1, "yes": 2}).to_numpy()
+        model = QMSClassifierCV((0.3,), cv=3, categorical_features=[1], random_state=0)
+        return model.fit(np.column_stack([X[:, 0], pain, X[:, 1]]), patients()["state"].to_numpy())
+    wrappers = {
+        "loyalty": lambda model: LoyaltyClassifier(model, cv=2),
+        "triage": lambda model: TriageClassifier(model, target_accuracy=0.85, random_state=0),
+    }
+    return _ensemble([*NUMBERS, "pain"], wrappers[kind], encodings=("plain",), noise=(0.3,))
 
 
 EVIL = "<script>window.fooled = true</script>"

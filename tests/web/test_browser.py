@@ -6,6 +6,7 @@ No view may complain in the console, ask another machine, stick out of a phone, 
 import json
 import time
 from contextlib import ExitStack, suppress
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -523,6 +524,90 @@ def test_every_view_is_sound(person, model, tmp_path):
         if view == "not there":
             someone.page.complaints.clear()
     assert 5_000 < heaviest <= MOST_BYTES
+
+
+@pytest.mark.parametrize("model", ["plan", "triage_model"])
+def test_what_a_screen_reader_is_told(person, model, tmp_path):
+    """Of every view: names, roles, landmarks, headings, live regions; and the keyboard comes to all of it in order."""
+    someone = person(model)
+    someone.folder = tmp_path
+    for view in views_of_plan(someone) if model == "plan" else views_of_classifier(someone):
+        heard = someone.heard()
+        roles = [one.role for one in heard]
+        assert heard[0].role == "RootWebArea"
+        assert heard[0].name.endswith(someone.page.evaluate("document.title"))
+        for landmark in ("banner", "main", "contentinfo"):
+            assert roles.count(landmark) == 1, (view, landmark)
+        levels = [one.states["level"] for one in heard if one.role == "heading"]
+        assert levels.count(1) == 1, view
+        assert all(after <= before + 1 for before, after in pairwise(levels)), (view, levels)
+        nameless = [
+            one for one in heard if (one.is_asked or one.role in ("region", "image", "progressbar")) and not one.name
+        ]
+        assert nameless == [], view
+        assert any(one.states.get("live") == "polite" for one in heard), view
+        for one in heard:
+            if one.states.get("invalid") == "true":  # what is wrong is read with the entry, and said at once
+                assert one.description, (view, one)
+                assert "alert" in roles, view
+        for table in (one for one in heard if one.role == "table"):
+            assert {"columnheader", "rowheader"} & set(roles), (view, table)
+        assert in_order(someone, heard) == [], view
+
+
+def in_order(someone, heard):
+    """Where Tab does not come, one after the other, to what can be asked, as it is read."""
+    asked = [one for one in heard if one.states.get("focusable") and one.is_asked]
+    wanted = [(one.role, one.name) for one in asked if not one.name.startswith("Show date picker")]  # a part of another
+    someone.page.evaluate("window.before = document.activeElement")
+    someone.page.evaluate("document.activeElement.blur(), window.getSelection().removeAllRanges(), scrollTo(0, 0)")
+    someone.page.evaluate(
+        "document.body.tabIndex = -1, document.body.focus(), document.body.removeAttribute('tabindex')"
+    )
+    found = []
+    for _ in range(200):  # a frame has links of its own
+        someone.press("Tab")
+        role, name = someone.focused()
+        if found[1:] and (role, name) == wanted[0]:  # around once
+            break
+        if (role, name) in wanted and (not found or found[-1] != (role, name)):
+            found.append((role, name))
+    someone.page.evaluate("window.before.focus()")
+    return [] if found == list(dict.fromkeys(wanted)) or found == wanted else [("wanted", wanted), ("found", found)]
+
+
+def test_an_entry_is_read_with_its_unit_and_its_range(person):
+    someone = person("table_model")
+    [entry] = [one for one in someone.heard() if one.role == "textbox" and one.name == "pressure"]
+    assert entry.description == "mmHg seen: 80 to 178 or missing"
+    someone.go("/table")
+    someone.click("form[data-table] button.main")
+    someone.until("document.getElementById('live').textContent === 'Choose a file first.'")
+    someone.at("table")
+
+
+def test_what_is_read_of_the_next_test(person):
+    """In the order in which one hears it: the answer, what to do next, what it costs and why, and where to type."""
+    someone = person("plan")
+    record(someone, "61")
+    heard = [(one.role, one.name) for one in someone.heard()]
+    places = [
+        heard.index(("heading", "Which test next?")),
+        heard.index(("region", "Answer so far")),
+        heard.index(("region", "Next test pain")),
+        heard.index(("StaticText", "for 2.50")),
+        heard.index(("combobox", "pain")),
+        heard.index(("button", "Record the result")),
+        heard.index(("button", "Cannot be done")),
+        heard.index(("button", "Take back: age")),
+        heard.index(("region", "The bill")),
+        next(place for place, (role, name) in enumerate(heard) if role == "image" and "The path ahead" in name),
+    ]
+    assert places == sorted(places)
+    by_button(someone, "observe")
+    [entry] = [one for one in someone.heard() if one.role == "combobox" and one.name == "pain"]
+    assert entry.states["invalid"] == "true"
+    assert entry.description.startswith("Enter a result, or say below that there is none.")
 
 
 def test_the_guard_of_a_view_lets_nothing_else_in(person):

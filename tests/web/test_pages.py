@@ -1,11 +1,9 @@
-"""The pages without a browser: forms, languages, versions of a case, tables; and words that are complete."""
+"""The pages without a browser: forms, languages, versions of a case, tables."""
 
 import json
 import re
 import time
-from importlib.resources import files
 from pathlib import Path
-from string import Formatter
 
 import polars as pl
 import pytest
@@ -14,9 +12,9 @@ from tests.web import samples
 from tests.web.conftest import served
 
 pytest.importorskip("starlette")
+import multiform
 from multiform.web import application
 from multiform.web._forms import as_number
-from multiform.web._words import Words, chosen, languages
 
 
 @pytest.fixture(scope="module")
@@ -40,66 +38,9 @@ def begun(browser, **form):
     return answer.headers["location"]
 
 
-# ------------------------------------------------------------------------------------------------------------- words
-
-
-def test_languages_have_the_same_sentences_with_the_same_places():
-    folder = files("multiform.web") / "words"
-    known = {path.name: json.loads(path.read_text(encoding="utf-8")) for path in folder.iterdir()}
-    assert set(known) == {"en.json", "de.json"}
-
-    def places(sentence):
-        return {name for _, name, _, _ in Formatter().parse(sentence) if name}
-
-    english, german = known["en.json"], known["de.json"]
-    assert list(english) == list(german)
-    assert {key: places(text) for key, text in english.items()} == {key: places(text) for key, text in german.items()}
-
-
-def test_every_sentence_is_used_and_every_sentence_that_is_used_is_there():
-    room = files("multiform.web")
-    texts = [path.read_text(encoding="utf-8") for path in room.iterdir() if path.name.endswith(".py")]
-    texts += [path.read_text(encoding="utf-8") for path in (room / "templates").iterdir()]
-    used = set(re.findall(r"(?:\bw|words|speak)(?:\.raw)?\(\s*['\"]([a-z0-9_]+)['\"]", "\n".join(texts)))
-    known = set(json.loads((room / "words" / "en.json").read_text(encoding="utf-8")))
-    composed = {key for key in known if key.startswith(("loyalty_", "error_4"))} | {"decimal", "thousands", "language"}
-    quoted = {key for key in known if any(f'"{key}"' in text or f"'{key}'" in text for text in texts)}
-    assert used <= known | {"loyalty_"}
-    assert known - composed - quoted == set()
-
-
-@pytest.mark.parametrize(
-    ("cookie", "accepted", "found"),
-    [
-        (None, "", "en"),
-        (None, "de-CH, de;q=0.9, en;q=0.8", "de"),
-        (None, "fr, en;q=0.2, de;q=0.1", "en"),
-        ("de", "en", "de"),
-        ("xx", "de", "de"),
-        (None, "de;q=" + "9" * 1000, "en"),
-        (None, ", ;;q=,*", "en"),
-    ],
-)
-def test_the_language_is_the_readers(cookie, accepted, found):
-    assert chosen(languages(), cookie, accepted).code == found
-
-
-def test_numbers_as_one_writes_them():
-    words = languages()["de"]
-    assert [words.number(x) for x in (0, 1234567, 0.5, -2.25, 1e-7)] == ["0", "1.234.567", "0,5", "−2,25", "1e−07"]
-    assert [words.percent(x) for x in (0, 0.001, 0.5, 0.9999, 1)] == ["0 %", "< 1 %", "50 %", "> 99 %", "100 %"]
-    assert words.money(1234.5) == "1.234,50"
-    assert isinstance(words, Words)
-
-
 @pytest.mark.parametrize("text", ["", "1,2,3", "1.2.3", "nan", "inf", "1e999", "0x10", "١"])
 def test_what_is_no_number(text):
     assert as_number(text) in (None, 1.0)  # digits of other scripts are digits
-
-
-def test_an_unknown_language_is_refused():
-    with pytest.raises(ValueError, match="language of application must be one of de, en; got 'fr'"):
-        languages("fr")
 
 
 # ------------------------------------------------------------------------------------------------------------ a plan
@@ -260,6 +201,58 @@ def test_every_kind_of_model_has_its_pages(model):
         assert "checked" in browser.get(locked.headers["location"].partition("#")[0]).text
 
 
+ENSEMBLES = ["plain", "gaps", "refuses gaps", "words", "partners", "codes", "loyalty", "triage"]
+
+
+@pytest.mark.parametrize("kind", ENSEMBLES)
+def test_ensembles_without_a_table_say_what_holds_and_what_would_alter(kind, tmp_path):
+    multiform.save(samples.ensemble(kind), tmp_path / "model.mfm")
+    model = multiform.load(tmp_path / "model.mfm")
+    cells = {"age": "58", "pain": "yes", "sugar": "6,1", "pressure": ""}
+    order = {"gaps": ["age", "sugar", "pressure"], "codes": ["age", "pain", "sugar"]}
+    order = order.get(kind, ["age", "sugar", "pain", "pressure"])
+    cells |= {"pain": "2"} if kind == "codes" else {}
+    form = {f"f{place}": cells[name] for place, name in enumerate(order)}
+    with served(tmp_path / "model.mfm") as server, server.browser() as browser, server.client() as program:
+        page = browser.get(browser.post("/cases", data=form).headers["location"].partition("#")[0]).text
+        assert "as a normal distribution" in page
+        assert ">for " in page.partition("What holds the decision")[2]
+        assert "Answer then" in page
+        first = program.post("/v1/predict", json={"rows": [_case(model, cells)]}).json()["answers"][0]
+        change = program.post("/v1/change", json={"case": _case(model, cells)}).json()["change"]
+        altered = _case(model, cells) | {one["column"]: one["to"] for one in change["changes"]}
+        assert 1 <= len(change["changes"]) <= 3
+        assert change["label"] != first["label"]
+        then = program.post("/v1/predict", json={"rows": [altered]}).json()["answers"][0]
+        assert then["label"] == change["label"]
+        told = program.post("/v1/assess", json={"case": _case(model, cells)}).json()
+        assert told["deciding"][0]["change"] > 0.01
+        assert "pressure (mmHg)" not in {one["column"] for one in told["deciding"]}  # it is not known anyway
+
+
+def _case(model, cells):
+    """The case as a program sends it."""
+    values = {"age": 58.0, "sugar": 6.1, "pressure": None, "pain": 2.0 if cells["pain"] == "2" else "yes"}
+    if not hasattr(model, "feature_names_in_"):
+        return {"x0": values["age"], "x1": values["pain"], "x2": values["sugar"]}
+    return {name: values[name.split()[0]] for name in model.feature_names_in_}
+
+
+def test_a_word_that_training_did_not_have_is_taken_as_missing():
+    model = samples.ensemble("words")
+    with served(model) as server, server.browser() as browser:
+        form = {"f0": "58", "f1": "6,1", "f2": "on Sundays", "f3": ""}
+        page = browser.get(browser.post("/cases", data=form).headers["location"].partition("#")[0]).text
+        assert "pain is on Sundays, and training had no, sometimes, yes or missing. It is taken as unknown." in page
+        choices = re.search(r'(?s)<select id="f2".*?</select>', browser.get("/").text)[0]
+        assert all(f">{one}<" in choices for one in ("no", "sometimes", "yes"))
+        table = samples.patients().select(model.feature_names_in_.tolist())
+        where = sent(browser, "new.csv", table.write_csv().encode())
+        found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
+        assert found["label"].to_list() == model.predict(table.to_pandas()).tolist()
+        assert "does not know what the numbers of its training looked like" in browser.get(where).text
+
+
 @pytest.mark.parametrize(
     ("threshold", "told"),
     [
@@ -280,12 +273,11 @@ def test_why_an_answer_is_given_or_deferred(threshold, told):
     assert ("How sure the answer is" in page) == (threshold > float("-inf"))
 
 
-def test_numbers_that_no_model_can_read():
+def test_numbers_beyond_everything():
     with served(samples.plain_model()) as server, server.browser() as browser:
-        page = browser.post("/cases", data={"f0": "1e308", "f1": "5"})
-        assert page.status_code == 200
-        assert 'role="alert" lang="en"' in page.text
-        assert 'value="1e308"' in page.text
+        page = browser.get(browser.post("/cases", data={"f0": "1e308", "f1": "5"}).headers["location"]).text
+        assert 'value="1e+308"' in page
+        assert "No change of the open columns alters the answer" in page
 
 
 GOLDEN = sorted((Path(__file__).parents[1] / "files" / "golden" / "0.1.0").glob("*.mfm"))
@@ -329,9 +321,9 @@ def test_a_model_of_very_many_columns_has_no_form():
     assert "The model reads 300 columns, too many for a form" in page
 
 
-def sent(browser, name, content):
+def sent(browser, name, content, **form):
     """The address of a table that was sent, when it is done."""
-    answer = browser.post("/table", files={"table": (name, content)})
+    answer = browser.post("/table", files={"table": (name, content)}, data=form)
     assert answer.status_code == 303, answer.text
     for _ in range(600):
         if browser.get(f"{answer.headers['location']}/progress").json()["done"]:
@@ -350,26 +342,71 @@ def test_a_table_is_answered_row_by_row(desk):
     assert "'=1+1" in found["pain"].to_list()  # a spreadsheet program runs nothing of it
     page = browser.get(where).text
     assert "400 rows are answered." in page
-    assert "column &#39;pain&#39; has shifted" in page
+    assert "pain has shifted:" in page
+    assert "pain =1+1 (training: no, sometimes, yes)" in page
     assert browser.get(f"{where}/report").status_code == 404
     assert browser.post(where, data={}).headers["location"] == "/table"
     assert browser.get(where).status_code == 404
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "tsv", "csv.gz"])
+@pytest.mark.parametrize(
+    "suffix",
+    ["parquet", "pq", "tsv", "tab", "txt", "csv.gz", "arrow", "feather", "ipc", "lz4.arrow", "stream.arrow", "xlsx"],
+)
 def test_tables_of_other_formats(desk, suffix, tmp_path):
     import gzip
 
+    import pyarrow.feather
+
     path, table = tmp_path / f"new.{suffix}", samples.patients().drop("state")
-    if suffix == "parquet":
+    if suffix in ("parquet", "pq"):
         table.write_parquet(path)
-    elif suffix == "tsv":
+    elif suffix in ("tsv", "tab"):
         table.write_csv(path, separator="\t")
-    else:
+    elif suffix == "txt":
+        table.write_csv(path)
+    elif suffix == "csv.gz":
         path.write_bytes(gzip.compress(table.write_csv().encode()))
+    elif suffix == "xlsx":
+        table.write_excel(path)
+    elif suffix == "stream.arrow":
+        table.write_ipc_stream(path)
+    elif suffix == "feather":  # as pandas writes it: with LZ4, and categories
+        pyarrow.feather.write_feather(table.to_pandas().astype({"pain": "category"}), path)
+    else:
+        table.write_ipc(path, compression="lz4" if suffix.startswith("lz4") else "uncompressed")
     browser = desk.page
     where = sent(browser, path.name, path.read_bytes())
     assert "400 rows are answered." in browser.get(where).text
+    found = pl.read_csv(browser.get(f"{where}/answers.csv").content, infer_schema=False)
+    answers, _ = samples.table_model().answers(table)
+    assert found["label"].to_list() == answers["label"].to_list()
+
+
+def test_a_labelled_table_of_a_model_without_names():
+    """It knows its columns by their order, of which the column with the truth is none."""
+    table = samples.patients().select("age (years)", "pain", "sugar (mmol/l)", "state")
+    table = table.with_columns(pl.col("pain").replace_strict({"no": 0, "sometimes": 1, "yes": 2}))
+    with served(samples.ensemble("codes")) as server, server.browser() as browser:
+        page = browser.get(sent(browser, "t.csv", table.write_csv().encode(), target="state")).text
+        assert "% of 400 rows are answered rightly" in page
+        page = browser.get(sent(browser, "t.csv", table.write_csv().encode())).text
+        assert "The model reads 3 columns of numbers, and the table has 4." in page
+        page = browser.get(sent(browser, "t.csv", table.write_csv().encode(), target="truth")).text
+        assert "The model reads 3 columns" in page
+
+
+def test_how_a_table_was_read_is_said(desk):
+    """As a German spreadsheet program writes it: decimal commas, cp1252, a title above."""
+    rows = samples.patients().drop("state").head(30).write_csv(separator=";").replace(".", ",")
+    where = sent(desk.page, "münchen.csv", ("Bericht für Köln\n" + rows).encode("cp1252"))
+    page = desk.page.get(where).text
+    assert "30 rows are answered." in page
+    assert "münchen.csv is read as Windows-1252 (western Europe) text" in page
+    assert "münchen.csv: line 2 names the columns" in page
+    german = desk.page.get(where, headers={"accept-language": "de"}).text
+    assert "münchen.csv wird als Text in Windows-1252 (western Europe) gelesen." in german
+    assert "münchen.csv: Zeile 2 nennt die Spalten" in german
 
 
 def test_a_labelled_table_has_a_report(desk):
@@ -379,6 +416,9 @@ def test_a_labelled_table_has_a_report(desk):
     page = browser.get(where)
     assert f'<iframe class="report" src="{where}/report"' in page.text
     assert "100% of the rows are rows that the model was trained on" in page.text
+    german = browser.get(where, headers={"accept-language": "de"}).text
+    assert re.search(r"\d\d,\d % von 400 Zeilen sind richtig beantwortet", german)
+    assert "100% der Zeilen sind solche, mit denen das Modell trainiert wurde" in german
     assert "frame-src 'self'" in page.headers["content-security-policy"]
     report = browser.get(f"{where}/report")
     assert "style-src 'sha256-" in report.headers["content-security-policy"]
@@ -392,25 +432,30 @@ def test_tables_that_cannot_be_answered(desk):
     page = browser.get(sent(browser, "a.csv", b"a,b\n1,2\n")).text
     assert "The table has no column &#39;age (years)&#39;, which the model needs" in page
     assert browser.get(sent(browser, "a.csv", b"")).text.count("a.csv is empty") == 1
-    assert "cannot be read as parquet" in browser.post("/table", files={"table": ("a.parquet", b"no")}).text
+    assert "cannot be read as parquet" in browser.get(sent(browser, "a.parquet", b"no")).text
+    assert "the body is no Arrow stream" in browser.get(sent(browser, "a.arrow", b"no")).text
+    page = browser.get(sent(browser, "c.csv", samples.patients().drop("pain").write_csv().encode())).text
+    assert "c.csv: The table has no column &#39;pain&#39;" in page
     assert browser.post("/table", files={"table": ("a.exe", b"")}).status_code == 415
 
 
 def test_small_files_that_unpack_to_much(desk, tmp_path, monkeypatch):
     import gzip
 
-    from multiform.web import _tables
+    from multiform.web import _dropped
 
-    monkeypatch.setattr(_tables, "MOST_BYTES", 2**20)
-    browser = desk.page
+    monkeypatch.setattr(_dropped, "MOST_BYTES", 2**20)
+    browser, table = desk.page, samples.patients().drop("state").head(30)
+    long = table.with_columns(pl.lit("x" * 2**16).alias("pain"))
     many = pl.DataFrame({"age (years)": pl.zeros(1_000_001, eager=True)})
-    many.write_parquet(tmp_path / "many.parquet")
-    answer = browser.post("/table", files={"table": ("many.parquet", (tmp_path / "many.parquet").read_bytes())})
-    assert answer.status_code == 413
-    assert "may have 1,000,000 rows" in answer.text
-    long = samples.patients().drop("state").head(30).with_columns(pl.lit("x" * 2**16).alias("pain"))
-    page = browser.get(sent(browser, "long.csv.gz", gzip.compress(long.write_csv().encode()))).text
-    assert "MB of text, unpacked" in page
+    for number, frame in enumerate((long, many)):
+        frame.write_parquet(tmp_path / f"{number}.parquet")
+        frame.write_ipc(tmp_path / f"{number}.arrow", compression="zstd")
+        (tmp_path / f"{number}.csv.gz").write_bytes(gzip.compress(frame.write_csv().encode()))
+    assert all(path.stat().st_size < 2**20 for path in tmp_path.iterdir())
+    for path in sorted(tmp_path.iterdir()):
+        page = browser.get(sent(browser, path.name, path.read_bytes())).text
+        assert "MB, unpacked" in page, path.name
 
 
 def test_what_is_sent_never_touches_the_disk(desk, monkeypatch):

@@ -27,6 +27,7 @@ REMOTE = (
     "multiform serve plan.mfm",
     "multiform serve model.mfm --port 9000 --no-browser --language de",
     "multiform serve model.mfm --host 0.0.0.0 --allow-remote --name ward7.example",
+    reads=False,  # the first question comes sooner
 )
 @click.argument("path", metavar="FILE")
 @click.option("--port", type=click.IntRange(1, 65535), help="Where to listen; 8440, or any free one, if not given.")

@@ -201,13 +201,17 @@ class _Stage:
         self._bar.update(self._task, description=told, completed=self._share, total=1)
 
 
-def command(*examples: str) -> Callable[[Callable[..., None]], click.Command]:
-    """Make a function a command of its name that has ``--json`` and ``--quiet``, and a `console` that heeds them."""
+def command(*examples: str, reads: bool = True) -> Callable[[Callable[..., None]], click.Command]:
+    """Make a function a command of its name that has ``--json`` and ``--quiet``, and a `console` that heeds them.
+
+    `reads` says whether it reads tables, and so loads polars.
+    """
 
     def made(function: Callable[..., None]) -> click.Command:
         @wraps(function)
         def with_console(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
-            _hear_interrupts()
+            if reads:
+                _hear_interrupts()
             function(*args, console=Console(as_json, quiet), **options)
 
         epilog = "\b\nExamples:\n" + "\n".join(f"  {line}" for line in examples)

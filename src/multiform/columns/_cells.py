@@ -101,6 +101,8 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> dict[str, Array]:
 def as_frame(table: Any) -> Any:
     """A polars frame from a frame, a mapping of columns, or a matrix (columns ``x0``, ``x1``, ...)."""
     pl = polars()
+    if isinstance(table, pl.DataFrame):
+        return table
     if isinstance(table, Mapping):
         return pl.DataFrame({str(name): values for name, values in table.items()}, strict=False)
     if isinstance(table, np.ndarray) and table.ndim == 2:
@@ -114,7 +116,7 @@ def as_frame(table: Any) -> Any:
             f"got {type(table).__name__}{f' of shape {table.shape}' if hasattr(table, 'shape') else ''}."
         )
     native = frame.to_native()
-    if isinstance(native, pl.DataFrame):
+    if isinstance(native, pl.DataFrame):  # a lazy one has become it
         return native
     return pl.DataFrame([_polars_series(series) for series in frame.iter_columns()])
 

@@ -191,6 +191,8 @@ class Number(Column):
     def columns(self, cells: Doubles) -> Doubles:
         """The columns of numbers with NaN: shape (n, width)."""
         filled = self.filled(cells)
+        if self.width == 1:
+            return filled[:, None].astype(np.float64, copy=False)
         read = filled if self.fill_all else cells
         told = [np.isnan(cells)] if self.has_missing else []
         each = [*(read > step for step in self.steps), *(read == value for value in self.values)]

@@ -244,6 +244,10 @@ class Seen:
     # --------------------------------------------------------------------------------------------- many cells
 
     @cached_property
+    def _points(self) -> Doubles:
+        return np.array(self.values, dtype=np.float64)
+
+    @cached_property
     def _place(self) -> dict[Any, int]:
         return {value: place for place, value in enumerate((*self.values, REST, None))}
 
@@ -260,24 +264,27 @@ class Seen:
         if self.is_numeric:
             missing = np.isnan(cells)
             present = cells[~missing] if missing.any() else cells
+            is_code = self.kind == "code"
             # All cells against each value is faster than to look for the place of each cell, unless there are few.
             if len(present) < FEW:
-                ordered = np.sort(present)
-                upto = np.searchsorted(ordered, self.values, side="right")
-                is_code = self.kind == "code"
-                each = upto - np.searchsorted(ordered, self.values) if is_code else np.diff(upto, prepend=0)
-            elif self.kind == "code":
-                each = np.array([np.count_nonzero(present == value) for value in self.values], dtype=np.intp)
+                place = np.searchsorted(self._points, present)
+                if is_code and n:
+                    place[self._points[np.minimum(place, n - 1)] != present] = n
+                counts = np.bincount(place, minlength=n + 1)
+                if few := present.tolist():
+                    figures = sum(few), min(few), max(few)
             else:
-                upto = np.array([np.count_nonzero(present <= value) for value in self.values], dtype=np.intp)
-                each = np.diff(upto, prepend=0)
-            counts = np.append(each, len(present) - each.sum())
-            if len(present):
+                if is_code:
+                    each = np.array([np.count_nonzero(present == value) for value in self.values], dtype=np.intp)
+                else:
+                    upto = np.array([np.count_nonzero(present <= value) for value in self.values], dtype=np.intp)
+                    each = np.diff(upto, prepend=0)
+                counts = np.append(each, len(present) - each.sum())
                 with np.errstate(over="ignore", invalid="ignore"):
                     figures = float(present.sum()), float(present.min()), float(present.max())
             familiar = (cells >= self.low) & (cells <= self.high) & (n > 0)
-            if self.kind == "code" and 1 not in self.counts:
-                familiar &= np.isin(cells, self.values)
+            if is_code and counts[-1] and 1 not in self.counts:
+                familiar &= np.isin(cells, self._points)
         else:
             place = np.fromiter(map(self._place.get, cells, repeat(n)), dtype=np.intp, count=len(cells))
             missing, familiar = place > n, (place < n) | (self.n_unnamed > 0)

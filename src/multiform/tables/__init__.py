@@ -28,12 +28,23 @@ from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
 from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
-from multiform.tables._reading import FORMATS, Batch, Dialect, Source, batches, located, read, sources
+from multiform.tables._reading import (
+    FORMAT_SUFFIXES,
+    FORMATS,
+    Batch,
+    Dialect,
+    Source,
+    batches,
+    located,
+    read,
+    sources,
+)
 from multiform.tables._reasons import deciding_cells, least_change
 from multiform.tables._rule import Rule, rule_for
 
 __all__ = [
     "FORMATS",
+    "FORMAT_SUFFIXES",
     "ROLES",
     "Batch",
     "Category",

@@ -364,6 +364,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         return self._read(X)[1]
 
+    @property
+    def looks(self) -> dict[str, Seen]:
+        """What each column looked like in training; empty if the model was made before that was kept."""
+        return self.seen_
+
     def labels(self, y: Any) -> tuple[Array, Bools]:
         """The labels of a target column as the training table had them, and which rows have one."""
         check_is_fitted(self, "columns_")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import cross_val_predict
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.folds import drawn_folds, splits_of
@@ -54,4 +53,6 @@ def _n_wrong(block: Doubles, target: Indices, folds: Indices) -> int:
     from sklearn.tree import DecisionTreeClassifier  # a fit alone needs it, and it takes a while to load
 
     tree: Any = DecisionTreeClassifier(max_leaf_nodes=MOST_LEAVES, random_state=0)
+    from sklearn.model_selection import cross_val_predict  # it takes a while to load
+
     return int(np.count_nonzero(cross_val_predict(tree, block, target, cv=splits_of(folds)) != target))

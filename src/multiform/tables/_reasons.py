@@ -1,7 +1,8 @@
 """Why one row has its label: which of its cells hold the decision, and the least change that would alter it.
 
 Both ask the classifier alone, about rows that differ from the given one in a few cells. A cell that is not known counts
-as everywhere else: the mean of the chances with 16 values in its place, as training had them.
+as everywhere else: the mean of the chances with 16 values in its place, as training had them; of a classifier without a
+table, as a normal distribution has them (`MatrixModel.looks`).
 
 The least change is searched for: a change of one column, to any value that training had, comes before every change of
 two. Among those of one column, a number's costs the share of training rows between the old value and the new one, a
@@ -20,7 +21,8 @@ import numpy as np
 from multiform._typing import Doubles
 from multiform.columns import Column, Seen, as_frame, polars
 from multiform.tables._classifier import TableClassifier
-from multiform.tables._familiarity import Familiarity, mean_chances, read
+from multiform.tables._familiarity import Familiarity, mean_chances
+from multiform.tables._matrix import MatrixModel
 
 MOST_CHANGES = 3  # columns that are changed at most
 MOST_VALUES = 101  # of a column that are tried
@@ -28,12 +30,12 @@ HALVINGS = 12  # on the way back to the old number
 OTHER_VALUE = 0.5  # what another category costs, or a number in the place of a gap
 
 
-def deciding_cells(model: TableClassifier, X: Any) -> dict[str, float]:
+def deciding_cells(model: TableClassifier | MatrixModel, X: Any) -> dict[str, float]:
     """How the chance of a row's label would fall if a cell were not known, by column.
 
     Parameters
     ----------
-    model : TableClassifier
+    model : TableClassifier or MatrixModel
         Fitted.
     X : table
         One row.
@@ -42,7 +44,8 @@ def deciding_cells(model: TableClassifier, X: Any) -> dict[str, float]:
     -------
     changes : dict of float
         Positive where the cell speaks for the label, negative where it speaks against it, 0 where it is unlike training
-        and not used. Empty of a model that does not know what its columns looked like.
+        and not used. Empty of a model that does not know what its columns looked like; of one without a table, cells
+        that are missing are not known anyway, and left out.
 
     Examples
     --------
@@ -61,18 +64,18 @@ def deciding_cells(model: TableClassifier, X: Any) -> dict[str, float]:
     ('no', 'height', True)
     """
     case = _Case.of(model, X)
-    tried = [case, *(case.without(name) for name in case.places)]
-    chances = case.chances(tried)
+    names = [name for name in case.places if not (isinstance(model, MatrixModel) and case.is_missing(name))]
+    chances = case.chances([case, *map(case.without, names)])
     label = case.label_of(chances[0])
-    return {name: float(chances[0, label] - chances[k + 1, label]) for k, name in enumerate(case.places)}
+    return {name: float(chances[0, label] - chances[k + 1, label]) for k, name in enumerate(names)}
 
 
-def least_change(model: TableClassifier, X: Any, locked: Sequence[str] = ()) -> dict[str, Any] | None:
+def least_change(model: TableClassifier | MatrixModel, X: Any, locked: Sequence[str] = ()) -> dict[str, Any] | None:
     """The least change of a row that gives it another label, as far as it is found; see `deciding_cells`.
 
     Parameters
     ----------
-    model : TableClassifier
+    model : TableClassifier or MatrixModel
         Fitted.
     X : table
         One row.
@@ -135,7 +138,7 @@ def _nearest(case: _Case, found: _Case, label: int) -> _Case:
         step = 1.0 if case.seen[name].kind == "date" or case.is_whole(name) else 0.0
         for _ in range(HALVINGS):
             middle = (old + new) / 2
-            middle = float(np.round(middle)) if step else middle
+            middle = float(np.round(middle)) if step else float(f"{middle:.6g}")
             if middle in (old, new):
                 break
             nearer = found.changed_to(name, middle)
@@ -150,26 +153,42 @@ def _nearest(case: _Case, found: _Case, label: int) -> _Case:
 class _Case:
     """A row, by its cells as the columns read them, and which of them were changed."""
 
-    model: TableClassifier
+    model: TableClassifier | MatrixModel
     given: Any
     columns: dict[str, Column]
+    spans: dict[str, slice]  # of the row of numbers
     seen: dict[str, Seen]
     cells: dict[str, Any]
+    row: Doubles
     strange: frozenset[str]
     changed: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, model: TableClassifier, X: Any) -> _Case:
+    def of(cls, model: TableClassifier | MatrixModel, X: Any) -> _Case:
         frame = as_frame(X)
         if len(frame) != 1:
             raise ValueError(f"deciding_cells and least_change take one row; got {len(frame)}.")
-        _, found = read(model.columns_, model.seen_, frame)
+        seen, strange = model.looks, frozenset(model.familiarity(frame).rows)
         columns = {column.name: column for column in model.columns_ if column.width}
         cells = {name: column.read(frame[name])[0][0] for name, column in columns.items()}
-        for name in found.rows:
-            cells[name] = model.seen_[name].gap()[0]
-        return cls(model, frame, columns, model.seen_, cells, frozenset(found.rows))
+        cells |= {name: seen[name].gap()[0] for name in strange}
+        ends = np.cumsum([column.width for column in columns.values()]).tolist()
+        spans = dict(zip(columns, map(slice, [0, *ends], ends), strict=False))
+        case = cls(model, frame, columns, spans, seen, cells, np.empty(0), strange)
+        return replace(case, row=np.concatenate([case.numbers(name, cell) for name, cell in cells.items()]))
+
+    def numbers(self, name: str, cell: Any) -> Doubles:
+        """What a cell becomes."""
+        numeric = (name in self.seen and self.seen[name].is_numeric) or isinstance(cell, float | np.floating)
+        found: Doubles = self.columns[name].columns(np.array([cell], dtype=np.float64) if numeric else [cell])[0]
+        return found
+
+    def put(self, name: str, cell: Any, **changes: Any) -> _Case:
+        """With another cell."""
+        row = self.row.copy()
+        row[self.spans[name]] = self.numbers(name, cell)
+        return replace(self, cells=self.cells | {name: cell}, row=row, **changes)
 
     @property
     def places(self) -> list[str]:
@@ -178,18 +197,19 @@ class _Case:
 
     def without(self, name: str) -> _Case:
         if self.columns[name].role == "text":  # of texts no values are kept: they are empty
-            return replace(self, cells=self.cells | {name: ""})
+            return self.put(name, "")
         return replace(self, unknown=self.unknown | {name})
 
+    def is_missing(self, name: str) -> bool:
+        cell = self.cells[name]
+        return cell is None or cell != cell
+
     def changed_to(self, name: str, value: Any) -> _Case:
-        cells = self.cells | {name: value}
-        return replace(self, cells=cells, changed=self.changed | {name}, strange=self.strange - {name})
+        return self.put(name, value, changed=self.changed | {name}, strange=self.strange - {name})
 
     def changed_back(self, before: _Case, name: str) -> _Case:
         strange = self.strange | ({name} & before.strange)
-        return replace(
-            self, cells=self.cells | {name: before.cells[name]}, changed=self.changed - {name}, strange=strange
-        )
+        return self.put(name, before.cells[name], changed=self.changed - {name}, strange=strange)
 
     def changes(self, name: str) -> Iterator[_Case]:
         """With every value of a column that training had, of many the commonest, but its own."""
@@ -211,26 +231,24 @@ class _Case:
     def is_whole(self, name: str) -> bool:
         return all(value == round(value) for value in self.seen[name].values)
 
-    def encoded(self) -> Doubles:
-        """The row of numbers."""
-        parts = []
-        for name, column in self.columns.items():
-            cell = self.cells[name]
-            numeric = (name in self.seen and self.seen[name].is_numeric) or isinstance(cell, float | np.floating)
-            parts.append(column.columns(np.array([cell], dtype=np.float64) if numeric else [cell]))
-        return np.hstack(parts)
-
     def chances(self, cases: Sequence[_Case]) -> Doubles:
         """The chances of every class, a row a case."""
-        estimator = self.model.estimator_
+        estimator, model = self.model.estimator_, self.model
         asked = estimator if hasattr(estimator, "predict_proba") else estimator.estimator_
-        matrix = np.vstack([case.encoded() for case in cases])
-        names = {name for case in cases for name in case.strange | case.unknown}
-        rows = {name: np.flatnonzero([name in case.strange | case.unknown for case in cases]) for name in names}
-        if not rows:
-            return np.asarray(asked.predict_proba(matrix), dtype=np.float64)
+
+        def predict_proba(matrix: Doubles) -> Any:
+            return asked.predict_proba(model.decoded(matrix) if isinstance(model, MatrixModel) else matrix)
+
+        matrix = np.stack([case.row for case in cases])
+        unknown: dict[str, list[int]] = {}
+        for k, case in enumerate(cases):
+            for name in case.strange | case.unknown:
+                unknown.setdefault(name, []).append(k)
+        if not unknown:
+            return np.asarray(predict_proba(matrix), dtype=np.float64)
+        rows = {name: np.array(places) for name, places in unknown.items()}
         found = Familiarity(len(cases), len(cases), rows, {}, {}, self.seen)
-        return mean_chances(asked.predict_proba, matrix, np.arange(len(cases)), found, self.model.columns_)
+        return mean_chances(predict_proba, matrix, np.arange(len(cases)), found, self.model.columns_)
 
     def label_of(self, chances: Doubles) -> int:
         return int(chances.argmax())

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, _fit_context, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import check_cv
 from sklearn.utils import _safe_indexing, check_array, check_random_state, get_tags, indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -573,6 +572,8 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
                 )
         else:
             given = params["splitter"] if codes is None else {"groups": codes} | params["splitter"]
+            from sklearn.model_selection import check_cv  # it takes a while to load
+
             folds = list(check_cv(self.cv, y, classifier=True).split(X, y, **given))
         tested = np.concatenate([test for _, test in folds])
         self._check_enough(len(tested) if codes is None else len(np.unique(codes[tested])), len(y), codes)

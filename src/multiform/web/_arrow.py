@@ -1,7 +1,7 @@
 """Tables that programs send as Arrow streams, and large matrices in JSON, which may be anybody's bytes.
 
-They are read by Arrow's own library: that of polars believes whatever sizes a stranger states. What is compressed is
-refused before it is opened, as a few kilobytes may become gigabytes.
+They are read by Arrow's own library: that of polars believes whatever sizes a stranger states. What is compressed says
+how large it becomes, and that is bounded before it is unpacked: a few kilobytes may become gigabytes.
 
 Python's own reader of JSON lets no other thread go on until it has read everything, and so is for small bodies; Arrow's
 does, and is quicker with numbers.
@@ -10,32 +10,38 @@ does, and is quicker with numbers.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from multiform.columns import polars
+from multiform.runtime import in_threads
 from multiform.web._problems import Problem
 
 ARROW = "application/vnd.apache.arrow.stream"
-HEADER, COMPRESSION = 2, 3  # places of fields in Arrow's Message and RecordBatch (Message.fbs)
+FILE = b"ARROW1"  # what a file begins and ends with
+# Places of fields in Arrow's Message, RecordBatch and DictionaryBatch (Message.fbs).
+HEADER, BUFFERS, COMPRESSION, DATA = 2, 2, 3, 1
+PARTS = (2, 3)  # and of those of the Footer of a file that list dictionaries and record batches (File.fbs)
+MOST_BYTES = 2**28  # unpacked
 
 
-def arrow_table(body: bytes, most: int) -> Any:
-    """The table of a stream: columns of numbers, truths, dates or text, and no more than `most` values."""
+def arrow_table(body: bytes, most: int, most_bytes: int = MOST_BYTES) -> Any:
+    """The table of a stream or a file: columns of numbers, truths, dates or text, of `most` values at most."""
     try:
         import pyarrow as pa  # type: ignore[import-untyped]
     except ImportError:
         raise Problem(415, 'Arrow needs pyarrow on the server: pip install "multiform[web]".') from None
+    buffer, is_file = pa.py_buffer(body), body[: len(FILE)] == FILE
     try:
-        messages = pa.ipc.MessageReader.open_stream(pa.py_buffer(body))
-        for message in messages:
-            if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
-                raise Problem(415, "an Arrow stream must not be compressed; write it without compression.")
-        with pa.ipc.open_stream(pa.py_buffer(body)) as reader:
+        messages = _messages(pa, buffer) if is_file else pa.ipc.MessageReader.open_stream(buffer)
+        _check_size(sum(map(_unpacked, messages)), most_bytes)
+        with (pa.ipc.open_file if is_file else pa.ipc.open_stream)(buffer) as reader:
             schema = reader.schema
             _check_types(pa, schema)
             parts, rows = [], 0
-            for part in reader:
+            for part in map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader:
                 rows += part.num_rows
                 if rows * max(1, len(schema)) > most:
                     raise Problem(413, f"a body may hold {most:,} values; send fewer rows at a time.")
@@ -48,6 +54,65 @@ def arrow_table(body: bytes, most: int) -> Any:
     if not rows:
         raise Problem(422, "there are no rows.")
     return table
+
+
+def arrow_frame(body: bytes, most: int, most_bytes: int = MOST_BYTES) -> Any:
+    """The same as a polars frame, of which all text together is bounded, too: many cells may point to one text."""
+    import pyarrow as pa
+    import pyarrow.compute  # type: ignore[import-untyped]
+
+    table = arrow_table(body, most, most_bytes)
+    for place, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
+        if pa.types.is_dictionary(column.type):
+            size = 0
+            for part in column.chunks if _is_text(pa, column.type.value_type) else ():
+                lengths = pa.compute.binary_length(part.dictionary)
+                size += pa.compute.sum(pa.compute.take(lengths, part.indices)).as_py() or 0
+            _check_size(size, most_bytes)
+            table = table.set_column(place, name, column.cast(column.type.value_type))
+    frame = polars().from_arrow(table)
+    _check_size(text_size(frame), most_bytes)
+    return frame
+
+
+def text_size(frame: Any) -> int:
+    """Bytes of the text of all cells."""
+    pl = polars()
+    sizes = frame.select(pl.col(pl.String).str.len_bytes().sum())
+    return sum(size or 0 for size in sizes.row(0)) if sizes.width else 0
+
+
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise Problem(413, f"a body may hold {most >> 20} MB, unpacked; send fewer rows at a time.")
+
+
+def matrix_of_arrow(table: Any) -> Any:
+    """The rows of a table of numbers of one type, without gaps.
+
+    The columns of a part of a stream lie at equal distances, and so are a matrix already, which is turned around by
+    two threads: it takes as long as half a `predict`.
+    """
+    kind = np.dtype(table.schema.types[0].to_pandas_dtype())
+    matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
+    halves, start = [], 0
+    for part in table.to_batches():
+        rows, columns = matrix[start : start + len(part)], _side_by_side(part, kind).T
+        middle = len(part) // 2
+        halves += [(rows[:middle], columns[:middle]), (rows[middle:], columns[middle:])]
+        start += len(part)
+    in_threads(lambda half: np.copyto(*half), halves, 2)
+    return matrix
+
+
+def _side_by_side(part: Any, kind: Any) -> Any:
+    """The columns of a part of a table, a row each, where they lie, or else copied."""
+    columns = [column.to_numpy(zero_copy_only=False) for column in part.columns]
+    addresses = np.array([column.__array_interface__["data"][0] for column in columns])
+    steps = np.unique(np.diff(addresses))
+    if len(steps) == 1 and steps[0] >= len(part) * kind.itemsize:
+        return np.lib.stride_tricks.as_strided(columns[0], (len(columns), len(part)), (int(steps[0]), kind.itemsize))
+    return np.array(columns, dtype=kind)
 
 
 def matrix_of_json(body: bytes, n_columns: int) -> tuple[Any, bool] | None:
@@ -81,19 +146,60 @@ def _check_types(pa: Any, schema: Any) -> None:
     if len(set(schema.names)) != len(schema.names):
         raise Problem(422, "two columns have one name.")
     for field in schema:
-        kind = field.type
-        if not (pa.types.is_primitive(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        coded = pa.types.is_dictionary(field.type)
+        kind = field.type.value_type if coded else field.type
+        is_view = not coded and pa.types.is_string_view(kind)
+        if not (pa.types.is_primitive(kind) or _is_text(pa, kind) or is_view):
             raise Problem(422, f"columns are numbers, truths, dates or text; {field.name[:80]!r} is {str(kind)[:80]}.")
 
 
-def _is_compressed(metadata: bytes) -> bool:
-    """Whether the description of a record batch says so."""
-    (message,) = struct.unpack_from("<I", metadata, 0)
-    place = _place(metadata, message, HEADER)
-    if not place:
-        return False
-    (offset,) = struct.unpack_from("<I", metadata, place)
-    return bool(_place(metadata, place + offset, COMPRESSION))
+def _is_text(pa: Any, kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _messages(pa: Any, buffer: Any) -> Iterator[Any]:
+    """Those of the parts that the end of a file lists."""
+    body = memoryview(buffer)
+    end = len(body) - len(FILE) - 4
+    (size,) = struct.unpack_from("<i", body, end)
+    footer = bytes(body[max(0, end - size) : end])
+    (root,) = struct.unpack_from("<I", footer, 0)
+    for field in PARTS:
+        if blocks := _table(footer, root, field):
+            (n,) = struct.unpack_from("<I", footer, blocks)
+            for number in range(n):
+                (start,) = struct.unpack_from("<q", footer, blocks + 4 + 24 * number)
+                yield pa.ipc.read_message(buffer.slice(start))
+
+
+def _unpacked(message: Any) -> int:
+    """How many bytes the parts of a record batch, or of a dictionary, say that they become."""
+    metadata = message.metadata.to_pybytes()
+    (root,) = struct.unpack_from("<I", metadata, 0)
+    batch = _table(metadata, root, HEADER)
+    if message.type == "dictionary":
+        batch = _table(metadata, batch, DATA)
+    elif message.type != "record batch":
+        return 0
+    buffers = _table(metadata, batch, BUFFERS)
+    if not buffers or not _place(metadata, batch, COMPRESSION):
+        return len(message.body)
+    (n,) = struct.unpack_from("<I", metadata, buffers)
+    size = 0
+    for number in range(n):
+        start, length = struct.unpack_from("<qq", metadata, buffers + 4 + 16 * number)
+        if length:
+            (stated,) = struct.unpack_from("<q", message.body, start)
+            size += length if stated == -1 else stated
+            if stated < -1:
+                raise ValueError("a buffer is of negative size")
+    return size
+
+
+def _table(metadata: bytes, table: int, field: int) -> int:
+    """Where the table, or the vector, of a field begins; 0 if it has none."""
+    place = _place(metadata, table, field)
+    return place + int(struct.unpack_from("<I", metadata, place)[0]) if place else 0
 
 
 def _place(metadata: bytes, table: int, field: int) -> int:

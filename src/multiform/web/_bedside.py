@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from multiform.diagnosis import DiagnosisSession
-from multiform.web._forms import Field, field, filled, had, typed
+from multiform.web._forms import Entry, Form, filled, shown, typed
 from multiform.web._guard import form_of
 from multiform.web._model import PlanModel
 from multiform.web._picture import colours, path_picture
@@ -22,7 +22,7 @@ from multiform.web._render import Renderer, attachment, form_with_file, to_the_s
 from multiform.web._sessions import Case, Sessions
 from multiform.web._words import Words
 
-Entries = dict[str, Field]
+Entries = dict[str, Entry]
 MOST_CASES = 50  # open ones that are listed
 
 
@@ -44,7 +44,7 @@ def bedside_routes(model: PlanModel, sessions: Sessions, render: Renderer) -> li
 class _Bedside:
     def __init__(self, model: PlanModel, sessions: Sessions, render: Renderer) -> None:
         self.model, self.sessions, self.render = model, sessions, render
-        self.keys = {name: f"f{number}" for number, name in enumerate(model.fields)}
+        self.form = Form(model.fields, model.planner.seen_, optional=True)
         self.tests: list[str] = list(model.tests)
 
     # ------------------------------------------------------------------------------------------------------- asked
@@ -138,8 +138,7 @@ class _Bedside:
         try:
             case = await request.app.state.work(self.sessions.new, content.decode("utf-8", "replace") or "{}")
         except ValueError as error:
-            words = self.render.words(request)
-            raise Problem(422, f"{words('session_refused')} {error}") from error
+            raise Problem(422, str(error), "session-refused") from error
         return RedirectResponse(f"/cases/{case.id}", 303)
 
     # -------------------------------------------------------------------------------------------------------- done
@@ -193,11 +192,11 @@ class _Bedside:
         for test in tests:
             values: dict[str, Any] = {}
             for name in self.model.tests[test]:
-                entries[name], values[name] = typed(self.entry(name, words), form, words)
+                entries[name], values[name] = typed(self.form.entry(name, words), form, words)
             for one in session.unfamiliar(values):
                 entry = entries[one.feature]
                 if not entry.insisted:
-                    told = words("unlike", name=entry.label, value=one.value, seen=self.had(one.feature, words))
+                    told = self.form.unlike("unlike", one.feature, one.value, words)
                     entries[one.feature] = replace(entry, mend=told, strange=True)
             if any(value is not None for value in values.values()):
                 found[test] = values
@@ -207,17 +206,6 @@ class _Bedside:
         return found, entries if any(entry.mend for entry in entries.values()) else {}
 
     # -------------------------------------------------------------------------------------------------------- told
-
-    def entry(self, name: str, words: Words) -> Field:
-        """The entry of a feature."""
-        known = self.model.fields[name]
-        seen = self.model.planner.seen_.get(name)
-        return field(self.keys[name], name, known.kind, seen, True, words, known.choices)
-
-    def had(self, name: str, words: Words) -> str:
-        """What training patients had."""
-        seen = self.model.planner.seen_.get(name)
-        return "" if seen is None else had(seen, words)
 
     def waiting(self, session: DiagnosisSession) -> list[str]:
         """Tests that were neither done nor said to be impossible; the next one is asked for by itself."""
@@ -238,10 +226,10 @@ class _Bedside:
         following = session.next_evidence
         correcting = place[1] if place is not None and place[0] == "correct" else None
 
-        def entries(test: str) -> list[Field]:
+        def entries(test: str) -> list[Entry]:
             found = []
             for name in self.model.tests[test]:
-                entry = self.entry(name, words)
+                entry = self.form.entry(name, words)
                 found.append(mend.get(name) or filled(entry, session.observed.get(name), words))
             return found
 
@@ -291,7 +279,7 @@ class _Bedside:
             "others": others,
             "others_open": place is not None and place[0] == "known",
             "notes": [
-                words("recorded_not_used", name=one.feature, value=one.value, seen=self.had(one.feature, words))
+                self.form.unlike("recorded_not_used", one.feature, one.value, words)
                 for one in (session.unfamiliar(session.observed) if session.notes else ())
             ],
             "picture": path_picture(ahead, self.model.classes, words),
@@ -306,8 +294,8 @@ class _Bedside:
             return words("done_no_result")
         told = []
         for name, value in values.items():
-            entry = self.entry(name, words)
-            text = words("missing") if value is None else f"{words.told(value)} {entry.unit}".strip()
+            entry = self.form.entry(name, words)
+            text = shown(entry, value, words, "missing")
             told.append(f"{entry.label} {text}" if len(values) > 1 else text)
         return ", ".join(told)
 

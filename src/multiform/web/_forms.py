@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from multiform.columns import Seen
+from multiform.web._model import Field
 from multiform.web._words import Words, short
 
 MOST_CHOICES = 12  # of more, one types instead
@@ -17,8 +18,8 @@ UNIT = re.compile(r"(.+?)\s*[(\[]([^()\[\]]{1,16})[)\]]")
 
 
 @dataclass(frozen=True)
-class Field:
-    """One entry.
+class Entry:
+    """A field as it stands in a page.
 
     Attributes
     ----------
@@ -59,25 +60,63 @@ class Field:
     insisted: bool = False
 
 
-def field(
-    key: str, name: str, kind: str, seen: Seen | None, optional: bool, words: Words, choices: Sequence[str] = ()
-) -> Field:
-    """The entry of a column; `kind` is what it was taken for (``Column.role``), `choices` where nothing was `seen`."""
-    found = UNIT.fullmatch(name)
-    label, unit = (found[1], found[2]) if found else (name, "")
-    numeric = kind in ("number", "code")
-    entry = "number" if numeric else "text"
-    offered = tuple((one, one) for one in choices) if seen is None and len(choices) <= MOST_CHOICES else ()
-    if offered:
-        entry = "choice"
-    if kind == "date":
-        entry = "moment" if seen is not None and any(value % 86_400 for value in seen.values) else "date"
-    known = () if seen is None or kind not in ("code", "category") else seen.values
-    if 0 < len(known) <= MOST_CHOICES and not (seen is not None and seen.n_unnamed):
-        entry = "choice"
-        offered = tuple((_sent(value), words.told(value)) for value in sorted(known))
-    hint = "" if seen is None or entry == "choice" else had(seen, words)
-    return Field(key, name, short(label), short(unit), entry, offered, numeric, optional, hint)
+class Form:
+    """The entries of all fields.
+
+    Parameters
+    ----------
+    fields : dict of Field
+        By name.
+    seen : dict of Seen
+        What training had of them, where that is known.
+    optional : bool, default=None
+        Whether all may be left open; None leaves that to the fields.
+    """
+
+    def __init__(self, fields: Mapping[str, Field], seen: Mapping[str, Seen], optional: bool | None = None) -> None:
+        self.fields, self.seen, self._optional = fields, seen, optional
+        self.keys = {name: f"f{number}" for number, name in enumerate(fields)}
+
+    def entry(self, name: str, words: Words) -> Entry:
+        """The entry of a field."""
+        field, seen = self.fields[name], self.seen.get(name)
+        found = UNIT.fullmatch(name)
+        label, unit = (found[1], found[2]) if found else (name, "")
+        numeric = field.kind in ("number", "code")
+        kind = "number" if numeric else "text"
+        offered: tuple[tuple[str, str], ...] = ()
+        if seen is None and 0 < len(field.choices) <= MOST_CHOICES:
+            kind, offered = "choice", tuple((one, one) for one in field.choices)
+        if field.kind == "date":
+            kind = "moment" if seen is not None and any(value % 86_400 for value in seen.values) else "date"
+        known = () if seen is None or field.kind not in ("code", "category") or seen.n_unnamed else seen.values
+        if 0 < len(known) <= MOST_CHOICES:
+            kind, offered = "choice", tuple((_sent(value), words.told(value)) for value in sorted(known))
+        hint = "" if seen is None or kind == "choice" else had(seen, words)
+        optional = field.may_be_missing if self._optional is None else self._optional
+        return Entry(self.keys[name], name, short(label), short(unit), kind, offered, numeric, optional, hint)
+
+    def entries(self, words: Words) -> list[Entry]:
+        """All of them."""
+        return [self.entry(name, words) for name in self.fields]
+
+    def had(self, name: str, words: Words) -> str:
+        """What training had, in words; empty where it is not known."""
+        return had(self.seen[name], words) if name in self.seen else ""
+
+    def unlike(self, key: str, name: str, value: Any, words: Words) -> str:
+        """The sentence of this key on a value that is unlike training; None is a missing one."""
+        value = words("missing") if value is None else value
+        return words(key, name=self.entry(name, words).label, value=value, seen=self.had(name, words))
+
+
+def shown(entry: Entry, value: Any, words: Words, missing: str = "not_known") -> str:
+    """A value as one reads it."""
+    if value is None:
+        return words(missing)
+    if isinstance(value, datetime):
+        return value.isoformat()[: 10 if entry.kind == "date" else 16].replace("T", " ")
+    return f"{words.told(value)} {entry.unit}".strip()
 
 
 def had(seen: Seen, words: Words) -> str:
@@ -97,7 +136,7 @@ def had(seen: Seen, words: Words) -> str:
     return f"{told} {words('or_missing')}" if seen.n_missing else told
 
 
-def filled(entry: Field, value: Any, words: Words) -> Field:
+def filled(entry: Entry, value: Any, words: Words) -> Entry:
     """The entry with a value in it, as it would have been typed."""
     if value is None:
         return replace(entry, text="")
@@ -112,7 +151,7 @@ def filled(entry: Field, value: Any, words: Words) -> Field:
     return replace(entry, text=text)
 
 
-def typed(entry: Field, form: Mapping[str, str], words: Words) -> tuple[Field, Any]:
+def typed(entry: Entry, form: Mapping[str, str], words: Words) -> tuple[Entry, Any]:
     """The entry as it came back, with what is to be mended; and its value, None where nothing was typed."""
     text = form.get(entry.key, "").strip()
     entry = replace(entry, text=text, insisted=form.get(f"insist-{entry.key}") == "yes")

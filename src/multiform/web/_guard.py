@@ -212,7 +212,7 @@ class Guard:
                 await self.refusal(request, problem)(scope, receive, told)
         except Exception as error:
             # Its words may hold values of the request: what it is and where must do.
-            LOG.error("%s in %s", type(error).__name__, _place(error))
+            LOG.error("%s in %s", type(error).__name__, place_of(error))
             status = status or 500
             if not started:
                 sentence = "this should not happen; the server's log says where, please report it."
@@ -302,7 +302,7 @@ class _Body:
         return message
 
 
-def _place(error: BaseException) -> str:
+def place_of(error: BaseException) -> str:
     """Where an error was raised: file and line, innermost last."""
     places, trace = [], error.__traceback__
     while trace is not None:

@@ -18,8 +18,9 @@ from starlette.routing import Route
 
 from multiform.columns import polars
 from multiform.files import plain
-from multiform.tables import Familiarity, MatrixModel, Source, TableError, batches
-from multiform.web._arrow import ARROW, arrow_table, matrix_of_json
+from multiform.tables import MatrixModel, Source, batches
+from multiform.web._answering import Answering, beside
+from multiform.web._arrow import ARROW, arrow_frame, arrow_table, matrix_of_arrow, matrix_of_json
 from multiform.web._model import PlanModel, TableModel
 from multiform.web._openapi import description
 from multiform.web._problems import Problem
@@ -27,7 +28,6 @@ from multiform.web._work import Work
 
 JSON, CSV, LINES = "application/json", "text/csv", "application/x-ndjson"
 PIECE = 2_000  # rows that are answered at a time where answers come as they are made
-MOST_NOTES = 10
 SMALL, LARGE = 10_000, 1_000_000  # bytes
 
 
@@ -158,7 +158,7 @@ def _rows(model: TableModel, value: dict[str, Any]) -> Any:
     if widths != {len(names)}:
         wrong = next(number for number, row in enumerate(rows) if len(row) != len(names))
         raise Problem(422, f"row {wrong + 1} has {len(rows[wrong])} cells, and there are {len(names)} columns.")
-    if isinstance(model.model, MatrixModel) and columns is None:
+    if _reads_numbers(model) and columns is None:
         try:
             matrix = np.array(rows)
             if matrix.dtype.kind in "iuf":
@@ -168,56 +168,37 @@ def _rows(model: TableModel, value: dict[str, Any]) -> Any:
     return model.frame([dict(zip(names, row, strict=True)) for row in rows])
 
 
+def _reads_numbers(model: TableModel) -> bool:
+    """Whether it takes a matrix as it is."""
+    return isinstance(model.model, MatrixModel) and not model.model.reads_words
+
+
 def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
     """Rows of an Arrow stream: a matrix where the model reads one, and all columns are of one type, else a frame."""
-    table = arrow_table(body, most)
-    wanted = list(model.fields)
-    if isinstance(model.model, MatrixModel) and not any(column.null_count for column in table.columns):
+    if not _reads_numbers(model):
+        return arrow_frame(body, most)
+    table, wanted = arrow_table(body, most), list(model.fields)
+    if not any(column.null_count for column in table.columns):
         named = hasattr(model.estimator, "feature_names_in_") or set(wanted) == set(table.column_names)
         kinds = {str(kind) for kind in table.schema.types}
         fits = set(wanted) <= set(table.column_names) if named else len(wanted) == table.num_columns
         if fits and len(kinds) == 1 and kinds <= {"float", "double"}:
-            columns = table.select(wanted).columns if named else table.columns
-            matrix = np.empty((len(columns), table.num_rows), dtype=np.float32 if kinds == {"float"} else np.float64)
-            for place, column in enumerate(columns):
-                matrix[place] = column.to_numpy()
-            return np.ascontiguousarray(matrix.T)
-    return polars().from_arrow(table)
+            return matrix_of_arrow(table.select(wanted) if named else table)
+    return arrow_frame(body, most)
 
 
 # -------------------------------------------------------------------------------------------------------------- answers
-
-
-class _Told:
-    """What is said of all rows together, while they come in parts: as `multiform predict --json`."""
-
-    def __init__(self, model: TableModel) -> None:
-        self.rows, self.labels, self.known = 0, Counter[str](), Familiarity()
-        self.model = model
-
-    def answers(self, rows: Any, chances: bool) -> Any:
-        answers, found = self.model.answers(rows, chances=chances)
-        self.rows += len(answers)
-        values, counts = np.unique(answers["label"].to_numpy().astype(str), return_counts=True)
-        self.labels.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
-        self.known += found.counted()
-        return answers
-
-    def as_dict(self) -> dict[str, Any]:
-        ranked = sorted(self.labels.items(), key=lambda one: (-one[1], one[0]))
-        notes = self.known.sentences()[:MOST_NOTES]
-        return {"rows": self.rows, "labels": dict(ranked), "unfamiliar": self.known.as_dict(), "notes": notes}
 
 
 async def _predict(request: Request) -> Response:
     """Label, chance and so on of every row."""
     state, media = request.app.state, _media(request)
     work: Work = state.work
-    model, told = state.model, _Told(state.model)
+    model, told = state.model, Answering(state.model)
     wanted = _wanted(request, media)
     if media == JSON:
         body = await request.body()
-        if isinstance(model.model, MatrixModel) and len(body) > LARGE and body.count(b",") < state.limits.cells:
+        if _reads_numbers(model) and len(body) > LARGE and body.count(b",") < state.limits.cells:
             found = await work(matrix_of_json, body, len(model.fields))
             if found is not None:
                 return await work(_answered_rows, told, *found, wanted)
@@ -229,7 +210,7 @@ async def _predict(request: Request) -> Response:
         return await work(_answered_arrow, model, told, body, state.limits.cells, chances, wanted)
     if media in (CSV, "text/tab-separated-values"):
         keep = request.query_params.getlist("keep")
-        parts = _answered_parts(model, told, body, "csv" if media == CSV else "tsv", chances, keep)
+        parts = _answered_parts(told, body, "csv" if media == CSV else "tsv", chances, keep)
         return await _streamed(work, parts, told, wanted)
     raise Problem(415, f"rows come as {JSON}, {ARROW} or {CSV}; got another content-type.")
 
@@ -252,19 +233,19 @@ def _flag(request: Request, name: str) -> bool:
     return given == "true"
 
 
-def _answered(model: TableModel, told: _Told, value: dict[str, Any], wanted: str) -> Response:
+def _answered(model: TableModel, told: Answering, value: dict[str, Any], wanted: str) -> Response:
     return _answered_rows(told, _rows(model, value), value.get("chances", False), wanted)
 
 
-def _answered_arrow(model: TableModel, told: _Told, body: bytes, most: int, chances: bool, wanted: str) -> Response:
+def _answered_arrow(model: TableModel, told: Answering, body: bytes, most: int, chances: bool, wanted: str) -> Response:
     return _answered_rows(told, _of_arrow(model, body, most), chances, wanted)
 
 
-def _answered_rows(told: _Told, rows: Any, chances: bool, wanted: str) -> Response:
-    return _written(told, told.answers(rows, chances), wanted)
+def _answered_rows(told: Answering, rows: Any, chances: bool, wanted: str) -> Response:
+    return _written(told, told.answers(rows, chances)[0], wanted)
 
 
-def _written(told: _Told, answers: Any, wanted: str) -> Response:
+def _written(told: Answering, answers: Any, wanted: str) -> Response:
     if wanted == ARROW:
         stream = io.BytesIO()
         answers.write_ipc_stream(stream, compression="uncompressed")
@@ -277,27 +258,17 @@ def _written(told: _Told, answers: Any, wanted: str) -> Response:
     return Response(f'{{"answers":{answers.write_json()},{more[1:]}', media_type=JSON)
 
 
-def _answered_parts(
-    model: TableModel, told: _Told, body: bytes, format: str, chances: bool, keep: list[str]
-) -> Iterator[Any]:
+def _answered_parts(told: Answering, body: bytes, format: str, chances: bool, keep: list[str]) -> Iterator[Any]:
     """The answers to a text table, some rows at a time."""
     if body[:2] == b"\x1f\x8b":
         raise Problem(415, "a table must not be compressed; send it as it is.")
-    for batch in batches([Source("the table", format, body)]):
-        if lacking := [name for name in keep if name not in batch.frame.columns]:
+    for piece in told.pieces(batches([Source("the table", format, body)]), PIECE, chances):
+        if lacking := [name for name in keep if name not in piece.frame.columns]:
             raise Problem(422, f"the table has no column {lacking[0][:80]!r} to keep.")
-        for start in range(0, len(batch.frame), PIECE):
-            part = batch.frame.slice(start, PIECE)
-            try:
-                answers = told.answers(part, chances)
-            except TableError as error:
-                row = None if error.row is None else start + error.row
-                raise batch.located(error, row) from error
-            taken = {name: f"{name} given" for name in keep if name in answers.columns}
-            yield part.select(keep).rename(taken).hstack(answers) if keep else answers
+        yield beside(piece.frame, piece.answers, keep)
 
 
-async def _streamed(work: Work, parts: Iterator[Any], told: _Told, wanted: str) -> Response:
+async def _streamed(work: Work, parts: Iterator[Any], told: Answering, wanted: str) -> Response:
     """Answers while they are made; the first are waited for, so that what is wrong at once is a problem."""
     if wanted in (JSON, ARROW):
         frame = await work(lambda: polars().concat(list(parts), how="vertical_relaxed"))
@@ -365,7 +336,7 @@ async def _evaluate(request: Request) -> Response:
 def table_of(body: bytes, media: str, most: int) -> Any:
     """A whole table that was sent, as a frame."""
     if media == ARROW:
-        return polars().from_arrow(arrow_table(body, most))
+        return arrow_frame(body, most)
     if body[:2] == b"\x1f\x8b":
         raise Problem(415, "a table must not be compressed; send it as it is.")
     return polars().concat([batch.frame for batch in batches([Source("the table", "csv", body)])])

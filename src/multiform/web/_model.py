@@ -114,11 +114,15 @@ class TableModel:
     name : str
         Of the file.
     model : TableClassifier or MatrixModel
+    has_table : bool
+        Whether it is the first of these.
     estimator : classifier
         The one behind the columns.
     classes : list of str
     fields : dict of Field
         The columns that are used, by name.
+    seen : dict of Seen
+        What training had of them, where that is known.
     promise : dict or None
         ``accuracy`` and ``confidence`` of a triage.
     target : str or None
@@ -129,7 +133,8 @@ class TableModel:
 
     def __init__(self, model: TableClassifier | MatrixModel, name: str) -> None:
         self.model, self.name, self.estimator, self.target = model, name, model.estimator_, model.target_
-        self.classes = [str(label) for label in model.classes_]
+        self.classes, self.seen = [str(label) for label in model.classes_], model.seen_
+        self.has_table = isinstance(model, TableClassifier)
         self.fields: dict[str, Field] = {}
         if isinstance(model, TableClassifier):
             for column in model.columns_:
@@ -137,7 +142,10 @@ class TableModel:
                     values = column.values if isinstance(column, Code) or column.role == "category" else ()  # type: ignore[attr-defined]
                     self.fields[column.name] = Field.of(column.name, column.role, model.seen_.get(column.name), values)
         else:
-            self.fields = {one: Field(one, "number", may_be_missing=model.takes_gaps) for one in model.encoded_names()}
+            for column in model.columns_:
+                plain = Field(column.name, "number", may_be_missing=model.takes_gaps)
+                seen = model.seen_.get(column.name)
+                self.fields[column.name] = plain if seen is None else Field.of(column.name, column.role, seen)
         self.promise: dict[str, float] | None = None
         if hasattr(self.estimator, "target_accuracy"):
             known = float(self.estimator.target_accuracy), float(self.estimator.confidence)
@@ -187,21 +195,14 @@ class TableModel:
             None, and ``unfamiliar_cells``, which these are (``column``, ``value``, ``seen``); ``chances`` by class;
             of a promise, how sure the answer is and must be to be given (``trust``, ``trust_needed``);
             ``deciding``, by column, how the chance of the label changes if that cell were not known (``change``): the
-            greater, the more it holds the decision. Of a classifier without a table, its exact ``share`` in the
-            decision.
+            greater, the more it holds the decision.
         """
         frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
         answers, found = self.answers(frame, chances=True)
         [told] = answers.to_dicts()
         chances = {label: told.pop(f"chance of {label}") for label in self.classes}
-        what, deciding = "change", {}
-        if isinstance(self.model, TableClassifier):
-            deciding = deciding_cells(self.model, frame)
-        elif self._separated is not None:
-            shares = self._separated.shares(self.model.transform(frame)[0])
-            what, deciding = "share", dict(zip(self.fields, shares.tolist(), strict=True))
-        ranked = sorted(deciding.items(), key=lambda one: -abs(one[1]))
-        told |= {"chances": chances, "deciding": [{"column": name, what: size} for name, size in ranked]}
+        ranked = sorted(deciding_cells(self.model, frame).items(), key=lambda one: -abs(one[1]))
+        told |= {"chances": chances, "deciding": [{"column": name, "change": size} for name, size in ranked]}
         told |= self._trust(frame)
         told["unfamiliar_cells"] = found.cells.drop("row").to_dicts()
         return dict(plain(told | {"notes": found.sentences()}))
@@ -228,10 +229,10 @@ class TableModel:
             if the model does not know how.
         """
         frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
-        if isinstance(self.model, TableClassifier):
-            found: dict[str, Any] | None = least_change(self.model, frame, locked) if self.model.seen_ else None
-            return found
-        return None if self._separated is None else self._moved(frame, locked)
+        if isinstance(self.model, MatrixModel) and self._separated is not None:
+            return self._moved(frame, locked)
+        found: dict[str, Any] | None = least_change(self.model, frame, locked) if self.model.looks else None
+        return found
 
     @cached_property
     def _separated(self) -> Separated | None:

@@ -122,11 +122,8 @@ def _table_schemas(model: TableModel) -> Schema:
             told
             | {
                 "chances": CHANCES,
-                "deciding": _list(_object({"column": TEXT, "change": NUMBER, "share": NUMBER}, ["column"]))
-                | {
-                    "description": "change: how the chance of the label falls if the cell were not known; or, of a "
-                    "classifier without a table, its exact share in the decision."
-                },
+                "deciding": _list(_object({"column": TEXT, "change": NUMBER}, ["column", "change"]))
+                | {"description": "How the chance of the label falls if the cell were not known."},
                 "notes": NOTES,
             },
             ["label", "chance", "chances", "deciding", "notes"],

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -47,9 +48,10 @@ def refusal_page(words: Mapping[str, Words], request: Request, problem: Problem)
     render = _renderer(next(iter(words)))
     speak = render.words(request)
     title = speak(f"error_{TITLES.get(problem.status, 400)}")
-    reason = (
-        speak("error_404_case") if problem.name == "no-such-case" else problem.detail[:1].upper() + problem.detail[1:]
-    )
+    reason = speak("error_404_case") if problem.name == "no-such-case" else speak.said(problem.detail)
+    reason = reason[:1].upper() + reason[1:]
+    if problem.name == "session-refused":
+        reason = Markup("{} {}").format(speak("session_refused"), reason)
     page = render(request, "refusal.html", problem.status, title=title, reason=reason, path="/")
     for name, value in problem.response().headers.items():
         if name in ("connection", "retry-after", "www-authenticate"):

@@ -6,22 +6,19 @@ back shows what was there, and two cases can be compared by their names.
 
 from __future__ import annotations
 
-import secrets
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from threading import Lock
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from multiform.web._forms import Field, field, filled, had, typed
+from multiform.web._forms import Entry, Form, filled, shown, typed
 from multiform.web._guard import form_of
+from multiform.web._kept import Kept
 from multiform.web._model import TableModel
 from multiform.web._picture import colours
-from multiform.web._problems import Problem
 from multiform.web._render import Renderer, to_the_start
 from multiform.web._words import Words
 
@@ -56,9 +53,8 @@ def question_routes(model: TableModel, render: Renderer) -> list[Route]:
 class _Questions:
     def __init__(self, model: TableModel, render: Renderer) -> None:
         self.model, self.render = model, render
-        self.seen = getattr(model.model, "seen_", {})
-        self._kept: OrderedDict[str, Question] = OrderedDict()
-        self._lock = Lock()
+        self.form = Form(model.fields, model.seen)
+        self.kept: Kept[Question] = Kept(MOST_KEPT)
 
     # ------------------------------------------------------------------------------------------------------- asked
 
@@ -70,7 +66,7 @@ class _Questions:
     async def ask(self, request: Request) -> Response:
         """A case that was filled in; beside another where it is to be compared."""
         form, words, other = await form_of(request), self.render.words(request), request.path_params.get("id")
-        first = None if other is None else self.kept(other)
+        first = None if other is None else self.kept[other]
         found = [typed(entry, form, words) for entry in self.entries(words)]
         entries = [entry for entry, _ in found]
         values, reason = {entry.name: value for entry, value in found}, ""
@@ -84,13 +80,13 @@ class _Questions:
             if other is not None and first is not None:
                 told = await self._beside(request, other, first, entries) | {"reason": reason}
             return self.render(request, "question.html" if first is None else "beside.html", **told)
-        id = self.keep(Question(values, () if first is None else first.locked))
+        id = self.kept.add(Question(values, () if first is None else first.locked))
         return RedirectResponse(f"/cases/{id}#answer" if other is None else f"/compare/{other}/{id}", 303)
 
     async def answer(self, request: Request) -> Response:
         """The answer to a case, and what there is to say about it."""
         words, id = self.render.words(request), request.path_params["id"]
-        question = self.kept(id)
+        question = self.kept[id]
         answer = await request.app.state.work(self.assessed, question, words)
         change = await request.app.state.work(self.changed, question, words)
         entries = [filled(entry, question.values.get(entry.name), words) for entry in self.entries(words)]
@@ -99,66 +95,42 @@ class _Questions:
 
     async def lock(self, request: Request) -> Response:
         """The same case, with other columns locked."""
-        form, question = await form_of(request), self.kept(request.path_params["id"])
+        form, question = await form_of(request), self.kept[request.path_params["id"]]
         locked = tuple(name for number, name in enumerate(self.model.fields) if form.get(f"lock-f{number}") == "yes")
-        return RedirectResponse(f"/cases/{self.keep(replace(question, locked=locked))}#change", 303)
+        return RedirectResponse(f"/cases/{self.kept.add(replace(question, locked=locked))}#change", 303)
 
     async def beside(self, request: Request) -> Response:
         """A second case, filled in as the first."""
         id = request.path_params["id"]
-        return self.render(request, "beside.html", **await self._beside(request, id, self.kept(id), None))
+        return self.render(request, "beside.html", **await self._beside(request, id, self.kept[id], None))
 
-    async def _beside(self, request: Request, id: str, first: Question, entries: list[Field] | None) -> dict[str, Any]:
+    async def _beside(self, request: Request, id: str, first: Question, entries: list[Entry] | None) -> dict[str, Any]:
         words = self.render.words(request)
         if entries is None:
             entries = [filled(entry, first.values.get(entry.name), words) for entry in self.entries(words)]
         answer = await request.app.state.work(self.assessed, first, words)
-        cells = [(entry.label, self.shown(entry, first.values.get(entry.name), words)) for entry in entries]
+        cells = [(entry.label, shown(entry, first.values.get(entry.name), words)) for entry in entries]
         return self.told(entries) | {"case_id": id, "answer": answer, "cells": cells}
 
     async def compare(self, request: Request) -> Response:
         """Two cases side by side."""
         words = self.render.words(request)
         ids = [request.path_params["id"], request.path_params["other"]]
-        questions = [self.kept(id) for id in ids]
+        questions = [self.kept[id] for id in ids]
         answers = [await request.app.state.work(self.assessed, question, words) for question in questions]
         rows = []
         for entry in self.entries(words):
-            cells = [self.shown(entry, question.values.get(entry.name), words) for question in questions]
+            cells = [shown(entry, question.values.get(entry.name), words) for question in questions]
             rows.append({"label": entry.label, "cells": cells, "differs": cells[0] != cells[1]})
         return self.render(request, "compare.html", ids=ids, answers=answers, rows=rows, view="case")
 
-    # -------------------------------------------------------------------------------------------------------- kept
-
-    def keep(self, question: Question) -> str:
-        """A random name for a question."""
-        id = secrets.token_urlsafe(18)
-        with self._lock:
-            self._kept[id] = question
-            while len(self._kept) > MOST_KEPT:
-                self._kept.popitem(last=False)
-        return id
-
-    def kept(self, id: str) -> Question:
-        """The question of a name."""
-        with self._lock:
-            if id not in self._kept:
-                raise Problem(404, "there is no such case: the server was started anew.", "no-such-case")
-            self._kept.move_to_end(id)
-            return self._kept[id]
-
     # -------------------------------------------------------------------------------------------------------- told
 
-    def entries(self, words: Words) -> list[Field]:
+    def entries(self, words: Words) -> list[Entry]:
         """The form."""
-        if len(self.model.fields) > MOST_FIELDS:
-            return []
-        return [
-            field(f"f{number}", name, known.kind, self.seen.get(name), known.may_be_missing, words, known.choices)
-            for number, (name, known) in enumerate(self.model.fields.items())
-        ]
+        return self.form.entries(words) if len(self.model.fields) <= MOST_FIELDS else []
 
-    def told(self, entries: Sequence[Field]) -> dict[str, Any]:
+    def told(self, entries: Sequence[Entry]) -> dict[str, Any]:
         """What the page of a form shows before there is an answer."""
         wrong = [entry.key for entry in entries if entry.mend]
         told = {"case_id": "", "answer": None, "change": None, "locked": (), "view": "case", "reason": ""}
@@ -174,8 +146,7 @@ class _Questions:
         told = self.model.assess(question.values)
         numbered = dict(colours(self.model.classes))
         chances = sorted(told["chances"].items(), key=lambda one: -one[1])
-        exact = any("share" in one for one in told["deciding"])
-        sizes = {one["column"]: one["share" if exact else "change"] for one in told["deciding"]}
+        sizes = {one["column"]: one["change"] for one in told["deciding"]}
         deciding = [one for one in sizes.items() if abs(one[1]) >= LEAST_SIZE][:MOST_DECIDING]
         largest = max([abs(size) for _, size in deciding], default=1.0)
         chance = told["chances"].get(str(told["label"]), told["chance"])
@@ -189,26 +160,21 @@ class _Questions:
             "unfamiliar": told.get("unfamiliar"),
             "trust": told.get("trust"),
             "trust_needed": told.get("trust_needed"),
-            "notes": [self.note(cell, known, words) for cell in told["unfamiliar_cells"]],
-            "exact": exact,
-            "second": next((label for label, _ in chances if label != str(told["label"])), ""),
+            "notes": [
+                self.form.unlike("taken_as_unknown", cell["column"], cell["value"], words)
+                for cell in told["unfamiliar_cells"]
+            ],
             "deciding": [
                 {
                     "label": known[name].label,
-                    "value": self.shown(known[name], question.values.get(name), words),
+                    "value": shown(known[name], question.values.get(name), words),
                     "speaks_for": size > 0,
                     "size": 50 * abs(size) / largest,
-                    "told": words.percent(abs(size)) if exact else words.percent(min(1.0, max(0.0, chance - size))),
+                    "told": words.percent(min(1.0, max(0.0, chance - size))),
                 }
                 for name, size in deciding
             ],
         }
-
-    def note(self, cell: Mapping[str, Any], known: Mapping[str, Field], words: Words) -> str:
-        """What is unlike training in a cell."""
-        name = cell["column"]
-        value = words("missing") if cell["value"] is None else cell["value"]
-        return words("taken_as_unknown", name=known[name].label, value=value, seen=had(self.seen[name], words))
 
     def changed(self, question: Question, words: Words) -> dict[str, Any] | None:
         """The least change that would alter the answer."""
@@ -219,17 +185,9 @@ class _Questions:
         rows = [
             {
                 "label": known[one["column"]].label,
-                "from": self.shown(known[one["column"]], one["from"], words),
-                "to": self.shown(known[one["column"]], one["to"], words),
+                "from": shown(known[one["column"]], one["from"], words),
+                "to": shown(known[one["column"]], one["to"], words),
             }
             for one in found["changes"]
         ]
         return {"label": str(found["label"]), "chance": found.get("chance"), "rows": rows}
-
-    def shown(self, entry: Field, value: Any, words: Words) -> str:
-        """A cell as one reads it."""
-        if value is None:
-            return words("not_known")
-        if hasattr(value, "isoformat"):
-            return str(value.isoformat())[: 10 if entry.kind == "date" else 16].replace("T", " ")
-        return f"{words.told(value)} {entry.unit}".strip()

@@ -1,7 +1,7 @@
-"""What holds a decision of separators, and what would alter it: exactly, where a model reads numbers alone.
+"""The least change that alters a decision of separators: exactly, where a model reads numbers alone.
 
 A classifier that was saved without a table around it knows nothing of its columns but how it scales them. If it decides
-by separators, as QMS does, also inside a loyalty or a triage, the geometry of these answers both questions.
+by separators, as QMS does, also inside a loyalty or a triage, their geometry has the answer.
 """
 
 from __future__ import annotations
@@ -38,17 +38,7 @@ class Separated:
             estimator = getattr(estimator, "estimator_", None)
         return None
 
-    def shares(self, row: Doubles) -> Doubles:
-        """Each column's share in the decision, from an average row to this one; negative where it speaks against it.
-
-        The exact contributions to ``f_j - f_i`` of the two nearest classes, over the sum of their sizes.
-        """
-        from multiform.geometry import feature_contributions
-
-        found = -feature_contributions(self.separators, row[None], baseline=self.center).values[0]
-        total = np.abs(found).sum()
-        return np.asarray(found / total if total else found, dtype=np.float64)
-
+    @np.errstate(over="ignore", invalid="ignore")  # of numbers beyond everything there is no nearest
     def nearest_change(self, row: Doubles, locked: Sequence[int]) -> Doubles | None:
         """The nearest row with another decision, in scales, by few columns if that can be; None if there is none."""
         from multiform.geometry import counterfactuals

@@ -1,18 +1,28 @@
 """The words of the page: one file a language, `words/en.json` and its translations, and how numbers are written in it.
 
 A translation is a file with the same keys. What a model file says (names, labels) is nobody's translation.
+
+Sentences of the library and of refusals are made where something goes wrong, in English, and programs get them so. The
+page knows them by their pattern: keys that begin with ``said_`` hold it, with places for the values, and a translation
+of it has the same places, or fewer. What stands at ``{sentence}`` is such a sentence in its turn.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import cached_property
 from importlib.resources import files
 from typing import Any
 
+from markupsafe import Markup, escape
+
 FIRST = "en"
+SAID = "said_"  # keys of sentences that are made elsewhere
+NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?")
 COOKIE = "multiform-language"
 MOST_LETTERS = 60  # of a name or a value in a sentence
+MOST_SAID = 1_000  # of a sentence
 
 
 class Words:
@@ -26,8 +36,8 @@ class Words:
     ('Fall A', '1.234,5', '57 %')
     """
 
-    def __init__(self, code: str, sentences: dict[str, str]) -> None:
-        self.code, self._sentences = code, sentences
+    def __init__(self, code: str, sentences: dict[str, str], english: Words | None = None) -> None:
+        self.code, self._sentences, self._english = code, sentences, english
 
     def __call__(self, key: str, **values: Any) -> str:
         """A sentence, with values in their places."""
@@ -36,6 +46,42 @@ class Words:
     def raw(self, key: str) -> str:
         """A sentence with its places still open, for the browser to fill."""
         return self._sentences[key]
+
+    def said(self, sentence: str) -> Markup:
+        """A sentence of the library in this language, for a page; one that has no translation is marked as English."""
+        sentence = short(" ".join(sentence.split()), MOST_SAID)
+        found = self.translated(sentence)
+        return escape(found) if found is not None else Markup('<span lang="en">{}</span>').format(sentence)
+
+    def translated(self, sentence: str, **known: Any) -> str | None:
+        """A sentence of the library in this language, if there is one of its pattern.
+
+        `known` are values that whoever asks has in this language already.
+        """
+        if self._english is None:
+            return sentence
+        for key, pattern in self._english.patterns:
+            match = pattern.fullmatch(sentence)
+            if match is None:
+                continue
+            values: dict[str, Any] = match.groupdict() | known
+            for name, value in values.items():
+                if name == "sentence":
+                    values[name] = self.translated(value)
+                elif name == "names":
+                    values[name] = self.translated(value) or value
+                elif NUMBER.fullmatch(str(value)):
+                    values[name] = self._marked(str(value))
+            if values.get("sentence", "") is not None:
+                return self._sentences[key].format(**values)
+        return None
+
+    @cached_property
+    def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
+        """What sentences of the library look like in this language, those that say most themselves first."""
+        told = {key: text for key, text in self._sentences.items() if key.startswith(SAID)}
+        ranked = sorted(told, key=lambda key: -len(re.sub(r"\{\w+\}", "", told[key])))
+        return [(key, re.compile(_pattern(told[key]))) for key in ranked]
 
     def told(self, value: Any) -> str:
         """A value in a sentence: a number as one writes it here, anything else as text of bounded length."""
@@ -54,6 +100,10 @@ class Words:
             text = text.rstrip("0").rstrip(".")
         else:
             text = f"{value:.6g}"
+        return self._marked(text)
+
+    def _marked(self, text: str) -> str:
+        """A number as Python writes it, with the marks of this language."""
         marks = {",": self._sentences["thousands"], ".": self._sentences["decimal"], "-": "\N{MINUS SIGN}"}
         return "".join(marks.get(letter, letter) for letter in text)
 
@@ -83,14 +133,20 @@ def short(value: Any, most: int = MOST_LETTERS) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def _pattern(text: str) -> str:
+    """A regular expression for a sentence with places."""
+    return "".join(
+        f"(?P<{part[1:-1]}>.*?)" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{\w+\})", text)
+    )
+
+
 def languages(first: str = FIRST) -> dict[str, Words]:
     """All languages that there are; the first is spoken where nothing that is known is asked for."""
     folder = files("multiform.web") / "words"
-    found = {}
-    for entry in folder.iterdir():
-        if entry.name.endswith(".json"):
-            code = entry.name.removesuffix(".json")
-            found[code] = Words(code, json.loads(entry.read_text(encoding="utf-8")))
+    texts = {entry.name.removesuffix(".json"): entry for entry in folder.iterdir() if entry.name.endswith(".json")}
+    known = {code: json.loads(entry.read_text(encoding="utf-8")) for code, entry in texts.items()}
+    english = Words(FIRST, known.pop(FIRST))
+    found = {FIRST: english} | {code: Words(code, sentences, english) for code, sentences in known.items()}
     if first not in found:
         raise ValueError(f"language of application must be one of {', '.join(sorted(found))}; got {first!r}.")
     return dict(sorted(found.items(), key=lambda one: (one[0] != first, one[0])))

@@ -91,7 +91,12 @@ if (tables) {
   tables.addEventListener("submit", (event) => {
     event.preventDefault();
     const [table] = file.files;
-    if (!table || sending) return;
+    if (sending) return;
+    if (!table) {
+      say(tables.dataset.table, "care");
+      file.focus();
+      return;
+    }
     sending = true;
     say("");
     const request = new XMLHttpRequest();

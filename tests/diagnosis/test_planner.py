@@ -244,6 +244,7 @@ def test_other_rules(data, stop):
     assert (bought.answer == y_new).mean() >= (planner.predict_full(X_new) == y_new).mean() - 0.04
 
 
+@pytest.mark.slow
 def test_the_regret_is_cheaper_also_for_few_patients():
     """A patient whose answer is unsure and would stay so stops by the regret, and buys everything by the chance."""
     X_new, y_new = patients(2000, seed=99)

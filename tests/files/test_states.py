@@ -16,6 +16,7 @@ OPTIONAL = {
     "training_rows",
     "plan_accuracy_",
     "softening_",
+    "missing_",
     "unpriced_columns_",
     "parts_",
     "set_threshold_",

@@ -189,7 +189,7 @@ def test_unknown_kernel(monkeypatch):
 
 
 def test_threads(monkeypatch):
-    monkeypatch.setattr("joblib.cpu_count", lambda: 8)
+    monkeypatch.setattr("multiform.runtime._cores", lambda *limits: 8)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     assert effective_threads(None) == 8
     assert effective_threads(3) == 3

@@ -63,7 +63,11 @@ A_STREAM = 10**12  # samples
 
 # What a model file holds of every fitted model, and of some.
 FITTED = ("classes_", "components_", "offsets_", "n_components_", "temperature_", "n_iter_", "n_features_in_")
-SOMETIMES_FITTED = ("feature_names_in_", "noise_", "loss_curve_", "validation_scores_", "best_validation_score_")
+UNSEEN = ("oof_accuracy_", "oof_samples_")
+SOMETIMES_FITTED = (
+    *("feature_names_in_", "noise_", "loss_curve_", "validation_scores_", "best_validation_score_"),
+    *UNSEEN,
+)
 
 
 def _uses_adam(model: QMSClassifier) -> bool:
@@ -154,6 +158,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         The noise level.
     temperature_ : float
         Of `predict_proba`.
+    oof_accuracy_ : float
+        The accuracy to expect on new samples, of `oof_samples_` that the models judged on them had not seen: those that
+        calibrate the chances. Not there without `calibrate`, and after `partial_fit`.
+    oof_samples_ : int
     n_iter_ : int
         Passes made.
     loss_curve_ : list of float
@@ -362,6 +370,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             watch = monitor if monitor.needed else None
             trained = trainer.train(members, solver, n_components, after_pass=watch)
             level, temperature = 0, 1.0  # also of a class that could not spare a sample
+            judged: dict[str, Any] = {}
             if not self.calibrate or validation is not None:
                 separators = model(trained) if monitor.best is None else monitor.best
                 if self.calibrate and validation is not None:
@@ -374,7 +383,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 unseen, samples, parts = unseen_scores(trainer, calibrating, masks)
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
-                    level, temperature = honestly_calibrated(unseen, *of_unseen, parts)
+                    level, temperature, accuracy = honestly_calibrated(unseen, *of_unseen, parts)
+                    judged = {"oof_accuracy_": accuracy, "oof_samples_": len(samples)}
                 separators = model(trained, level)
                 if len(samples):
                     warn_if_overfitted(trainer, separators, unseen[level], *of_unseen)
@@ -383,8 +393,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])
         if self.early_stopping:
             fitted.update(validation_scores_=monitor.scores, best_validation_score_=max(monitor.scores))
-        self.__dict__.update(fitted, _gaussian=gaussian)
-        self.__dict__.pop("_moments", None)
+        for earlier in ("_moments", *UNSEEN):
+            self.__dict__.pop(earlier, None)
+        self.__dict__.update(fitted, **judged, _gaussian=gaussian)
         monitor.close(fitted | {"n_features_in_": self.n_features_in_})
         return self
 
@@ -411,9 +422,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         fitted = self._fitted_attributes(streamed.separators, streamed.classes)
         fitted.update(n_iter_=streamed.passes, loss_curve_=streamed.losses, noise_=streamed.noise)
         fitted.update(temperature_=streamed.temperature, n_features_in_=fitted["components_"].shape[2])
-        self.__dict__.update(fitted, _gaussian=None)
-        for earlier in ("_moments", "feature_names_in_"):
+        for earlier in ("_moments", "feature_names_in_", *UNSEEN):
             self.__dict__.pop(earlier, None)
+        self.__dict__.update(fitted, **streamed.judged, _gaussian=None)
         return None
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]
@@ -491,6 +502,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             noise_=noise,
             _moments=moments,
         )
+        for earlier in UNSEEN:
+            self.__dict__.pop(earlier, None)
         self.__dict__.update(fitted)
         return self
 
@@ -670,8 +683,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         require(state["n_components_"] <= state["n_trained"] <= q, "n_components_ is wrong")
         for part in ("loss_curve_", "validation_scores_"):
             require_numbers(state.get(part, []), part)
-        for part in ("best_validation_score_", "noise_"):
+        for part in ("best_validation_score_", "noise_", "oof_accuracy_"):
             require_numbers([state.get(part, 0.0)], part)
+        require_whole(state.get("oof_samples_", 0), 0, "oof_samples_")
         require("moments" not in state or len(state["moments"]) == 1, "moments are of another number of models")
         for first, second, steps in state.get("moments", []):
             for moment in (first, second):

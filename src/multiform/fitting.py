@@ -131,10 +131,10 @@ def best_calibrated(scores: Array, target: Array, weight: Array | None) -> tuple
     return best, float(temperatures[best])
 
 
-def honestly_calibrated(scores: Array, target: Array, weight: Array | None, parts: Indices) -> tuple[int, float]:
-    """The best of several models on unseen samples, and a temperature that does not believe in the choice.
+def honestly_calibrated(scores: Array, target: Array, weight: Array | None, parts: Indices) -> tuple[int, float, float]:
+    """The best of several models on unseen samples, and temperature and accuracy that do not believe in the choice.
 
-    What the temperature is fitted on is judged part by part, each by the model that the other parts choose.
+    What these are found on is judged part by part, each by the model that the other parts choose.
     """
     best, temperature = best_calibrated(scores, target, weight)
     judged = scores[best] / temperature
@@ -144,7 +144,8 @@ def honestly_calibrated(scores: Array, target: Array, weight: Array | None, part
             of_others = target[others], None if weight is None else weight[others]
             chosen, at = best_calibrated(scores[:, others], *of_others)
             judged[held] = scores[chosen][held] / at
-    return best, temperature * mean_temperature(judged, target, weight)
+    accuracy = float(np.average(judged.argmax(axis=1) == target, weights=weight))
+    return best, temperature * mean_temperature(judged, target, weight), accuracy
 
 
 class OverfittedWarning(UserWarning):

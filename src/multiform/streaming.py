@@ -51,6 +51,7 @@ class Streamed:
     separators: Separators
     classes: Array
     temperature: float
+    judged: dict[str, Any]  # the accuracy on rows held out, and their number, where there are any
     noise: float
     passes: int
     losses: list[float]
@@ -289,10 +290,14 @@ def _calibrated(
     model: Any, known: _Known, trained: Trained, noise: float, passes: int, losses: list[float]
 ) -> Streamed:
     separators, temperature = trained.merged(range(model.n_models)), 1.0
+    judged: dict[str, Any] = {}
     if known.n_held_out:
         with known.trainer(model, slice(known.n_held_out)) as trainer:
-            temperature = mean_temperature(log_scores(trainer.values(separators, slice(None))), trainer.target)
-    return Streamed(separators, known.classes, temperature, noise, passes, losses)
+            scores = log_scores(trainer.values(separators, slice(None)))
+        temperature = mean_temperature(scores, trainer.target)
+        right = scores.argmax(axis=1) == trainer.target
+        judged = {"oof_accuracy_": float(right.mean()), "oof_samples_": len(right)}
+    return Streamed(separators, known.classes, temperature, judged, noise, passes, losses)
 
 
 class _Progress:

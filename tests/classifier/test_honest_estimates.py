@@ -22,6 +22,23 @@ def repeated():
     return X, rng.random(1000) < 0.2 + 0.6 * X[:, 0]
 
 
+@pytest.mark.parametrize(("n", "unseen"), [(200, 200), (1_200, 300), (4_000, 1_000)])
+def test_a_classifier_knows_how_good_it_is_on_new_samples(n, unseen):
+    def drawn(n, seed):
+        random = np.random.default_rng(seed)
+        X = random.standard_normal((n, 6))
+        return X, X[:, 0] + X[:, 1] * X[:, 2] + random.standard_normal(n) > 0
+
+    fresh = drawn(5_000, 1_000)
+    models = [QMSClassifier(random_state=seed).fit(*drawn(n, seed)) for seed in range(6)]
+    assert {model.oof_samples_ for model in models} == {unseen}
+    gap = np.mean([model.oof_accuracy_ - model.score(*fresh) for model in models])
+    assert abs(gap) < 3 * np.sqrt(0.25 / (len(models) * unseen)) + 0.01
+    models[0].partial_fit(*drawn(100, 50))
+    assert not hasattr(models[0], "oof_accuracy_")
+    assert not hasattr(QMSClassifier(calibrate=False).fit(*drawn(100, 0)), "oof_samples_")
+
+
 def test_chances_on_four_distinct_rows(repeated):
     for model in (QMSClassifier(random_state=0), QMSClassifierCV(random_state=0), LoyaltyClassifier(random_state=0)):
         chances = model.fit(*repeated).predict_proba(ROWS)[:, 1]
@@ -29,6 +46,7 @@ def test_chances_on_four_distinct_rows(repeated):
 
 
 def test_estimates_on_four_distinct_rows(repeated):
+    assert QMSClassifier(random_state=0).fit(*repeated).oof_accuracy_ == pytest.approx(0.8, abs=0.06)  # of 250 samples
     assert QMSClassifierCV(random_state=0).fit(*repeated).oof_accuracy_ == pytest.approx(0.8, abs=0.03)
     table = LoyaltyClassifier(random_state=0).fit(*repeated).loyalty_table_
     assert table.overall_accuracy == pytest.approx(0.8, abs=0.03)

@@ -91,7 +91,9 @@ def test_partial_fit_takes_either_storage(words):
 
 
 def test_the_literal_cpm_refuses_what_it_would_have_to_lay_out_dense():
-    X = scipy.sparse.random(1_000, 600_000, density=1e-5, format="csr", dtype=np.float32, random_state=np.random.default_rng(0))
+    X = scipy.sparse.random(
+        1_000, 600_000, density=1e-5, format="csr", dtype=np.float32, random_state=np.random.default_rng(0)
+    )
     with pytest.raises(ValueError, match=r"takes up to 500,000,000 cells; got 1,000 x 600,000 .* solver='cpm' or"):
         QMSClassifier(1, solver="cpm-literal", noise=1.0, random_state=0).fit(X, np.arange(1_000) % 2)
 

@@ -12,6 +12,8 @@ OPTIONAL = {
     "validation_scores_",
     "best_validation_score_",
     "noise_",
+    "oof_accuracy_",
+    "oof_samples_",
     "seen_",
     "training_rows",
     "plan_accuracy_",

@@ -63,7 +63,7 @@ def estimate(model: TableClassifier, X: Any, y: str, groups: str | None = None, 
             table, count = part.loyalty_table_, float(np.sum(part.loyalty_table_.count))
             return _told(model, table.overall_accuracy, round(count), "cross-fitted while training", begin)
         if hasattr(part, "oof_accuracy_"):
-            rows = model.training_["rows"]
+            rows = getattr(part, "oof_samples_", model.training_["rows"])
             return _told(model, part.oof_accuracy_, rows, "cross-fitted while training", begin)
     frame = as_frame(X)
     labels, present = model.labels(frame[y])
@@ -89,7 +89,8 @@ def estimate(model: TableClassifier, X: Any, y: str, groups: str | None = None, 
 
 
 def _told(model: TableClassifier, accuracy: float, rows: int, how: str, begin: float) -> Estimate:
-    n = model.training_.get("groups") or rows
+    groups = model.training_.get("groups")
+    n = round(groups * rows / model.training_["rows"]) if groups else rows
     interval = share_interval(accuracy, n)
     return Estimate(interval, rows, how, time.perf_counter() - begin)
 

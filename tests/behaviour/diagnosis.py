@@ -124,7 +124,7 @@ def words_and_panels():
 
 @case
 def evaluated():
-    X, y, _ = patients(n=90)
+    X, y, _ = patients(n=200)
     compared = compare(
         planner(level=0.05, search="beam"), X, y, cv=2, baselines=("full panel", "cheapest first"), frontier=False
     )

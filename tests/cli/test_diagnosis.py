@@ -25,6 +25,19 @@ def test_plan_says_the_order_and_its_bill(clinic, tmp_path, call, call_json):
     assert "expected cost" in out
 
 
+def test_plan_passes_on_how_to_choose_and_what_an_empty_cell_means(clinic, tmp_path, call, call_json):
+    words = ["plan", clinic / "patients.csv", "-t", "ill", "--costs", clinic / "costs.csv", "-o", tmp_path / "p.mfm"]
+    told = call_json(*words, "--missing", "finding", "--na", "lost", "--budget", "50")
+    planner = multiform.load(tmp_path / "p.mfm")
+    assert planner.missing == "finding"
+    assert planner.budget == 50
+    assert told["expected_cost"] <= 50
+    call_json(*words, "--target-accuracy", "0.7")
+    planner = multiform.load(tmp_path / "p.mfm")
+    assert planner.missing == "not_done"
+    assert planner.target_accuracy == 0.7
+
+
 def test_diagnose_answers_programs(clinic, call_json):
     told = call_json("diagnose", clinic / "plan.mfm")
     assert told["next"]["test"] == "question"

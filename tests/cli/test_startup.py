@@ -1,5 +1,6 @@
 """What a command may load before it is needed."""
 
+import importlib
 import subprocess
 import sys
 
@@ -79,3 +80,10 @@ def test_a_library_that_is_lacking_is_named(monkeypatch, capsys):
 
     assert main(["--help"]) == 1
     assert 'the command line needs polars; install it with pip install "multiform[cli]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_two_options_of_a_command_are_one(name):
+    module = importlib.import_module(f"multiform.cli.{COMMANDS[name][0]}")
+    given = [parameter.name for parameter in getattr(module, name).params]
+    assert len(set(given)) == len(given)

@@ -53,6 +53,7 @@ from multiform.cli._shared import Console, command, missing_words, names, seed_a
 @click.option("--target-accuracy", type=click.FloatRange(0, 1), help="The accuracy that the plan is to have.")
 @click.option(
     "--missing",
+    "empty",
     type=click.Choice(["not_done", "finding"]),
     default="not_done",
     help="What an empty cell means: the test was not done, or it was, and that is a finding.",
@@ -71,6 +72,7 @@ def plan(
     group: str | None,
     as_classes: bool,
     missing: tuple[str, ...],
+    empty: str,
     how: dict[str, Any],
     console: Console,
     **settings: Any,
@@ -101,7 +103,8 @@ def plan(
         if not present.all():
             console.note(f"{int((~present).sum())} rows have no label and were left out.")
         progress(None, "planning")
-        planner = multiform.DiagnosisPlanner(costs, discounts=discounts or None, known=list(known), **settings)
+        settings |= {"discounts": discounts or None, "known": list(known), "missing": empty}
+        planner = multiform.DiagnosisPlanner(costs, **settings)
         people = None if group is None else multiform.columns.as_text(frame[group]).filter(present).to_numpy()
         planner.fit(_evidence(frame, list(costs)).filter(present), labels, groups=people)
         progress(None, "writing")

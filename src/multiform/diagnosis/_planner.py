@@ -407,7 +407,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return MaskedModels(*about, n_tests=len(tariff), **more)
 
         if self.estimator is None or type(self.estimator) is QMSClassifier:
-            few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO
+            # A tree is grown anew for every level and fold: drawing folds twice would double what takes long already.
+            few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO and self.policy == "fixed"
             others = range(1, DRAWN_AGAIN + 1) if few and self.level == "auto" else ()
             drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
             again = [planned(masked(seed + 1 + one, found), []) for one, found in enumerate(drawn)]

@@ -77,8 +77,9 @@ def fitted(settings, n_classes=2, gaps=True):
 SETTINGS = {
     "fixed_exact": {"search": "exact"},
     "fixed_beam": {"search": "beam", "beam_width": 3},
-    "adaptive_exact": {"policy": "adaptive", "search": "exact"},
-    "adaptive_beam": {"policy": "adaptive", "search": "beam", "beam_width": 3, "tolerance": 0.03},
+    # Their levels are given: among trees, rounding that differs between versions of NumPy can decide which is chosen.
+    "adaptive_exact": {"policy": "adaptive", "search": "exact", "level": 0.05},
+    "adaptive_beam": {"policy": "adaptive", "search": "beam", "beam_width": 3, "level": 0.04},
     "calibrated": {"stop": "calibrated", "tolerance": 0.03, "n_jobs": 2},
     "loyalty": {"stop": "loyalty", "beta": (0.1, 0.3), "tolerance": 0.05},
     "level_given": {"level": 0.05, "known": ["talk"], "requires": {"scan": ["blood"]}},
@@ -96,7 +97,7 @@ def many_tests():
     """Heart disease, 13 tests: a beam search looks at some of them only."""
     heart = load_heart_disease()
     X, y = heart.data[:150], heart.target[:150]
-    plan = planner(discounts=heart.discounts, search="beam", beam_width=2, level=0.03)
+    plan = planner(discounts=heart.discounts, search="beam", beam_width=2, level=0.1)
     return told(plan.set_params(costs=heart.costs).fit(X, y), heart.data[150:166])
 
 

@@ -34,7 +34,7 @@ from multiform.training import Member, Trained, Trainer
 __all__ = ["SortedRowsWarning", "Streamed", "small_enough", "stream"]
 
 SMALL_BYTES = 1 << 27  # of X in single precision: with no more nothing is gained by blocks
-BUFFER_BYTES = 1 << 24  # two of them are held, and what is being read; larger ones were no better (docs/big.md)
+BUFFER_BYTES = 1 << 24  # two of them are held, and what is being read
 MOST_CLASSES = 10_000
 FREQUENT = 0.05  # share of rows from which on a class is to be in every full buffer
 LEAST_RATE = 1e-6  # of the first, so that a share of it can be told

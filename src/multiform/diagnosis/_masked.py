@@ -249,7 +249,29 @@ def alterations_of(kind: str, betas: tuple[float, ...], n_classes: int) -> Alter
     return Alterations(betas, (), n_classes)
 
 
-class MaskedModels:
+class FoldedPatients:
+    """Patients of known classes (`target`), each judged by the models of its `fold`, which learn from all others."""
+
+    fold: Array
+    target: Ints
+    n_folds: int
+    n_classes: int
+
+    @property
+    def masks(self) -> Floats:
+        """The patients that each fold's model learns from: shape (n_folds, n)."""
+        return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
+
+    @property
+    def prior(self) -> Doubles:
+        """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
+        judged = np.zeros((self.n_folds, self.n_classes), dtype=np.int64)
+        np.add.at(judged, (self.fold, self.target), 1)
+        counts = judged.sum(axis=0) - judged
+        return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
+
+
+class MaskedModels(FoldedPatients):
     """The training patients, encoded, and the one classifier of all evidence sets; the face of `EvidenceModels`.
 
     `undone` says which tests each patient did not have, `always` which are known from the start, and `steps` which
@@ -296,19 +318,6 @@ class MaskedModels:
     def sets(self) -> list[int]:
         """The sets that were asked for."""
         return list(self._unseen)
-
-    @property
-    def masks(self) -> Floats:
-        """The patients that each fold's model learns from: shape (n_folds, n)."""
-        return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
-
-    @property
-    def prior(self) -> Doubles:
-        """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
-        judged = np.zeros((self.n_folds, self.n_classes), dtype=np.int64)
-        np.add.at(judged, (self.fold, self.target), 1)
-        counts = judged.sum(axis=0) - judged
-        return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
 
     @property
     def values(self) -> Floats:

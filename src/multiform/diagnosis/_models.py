@@ -22,8 +22,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from multiform._typing import Array, Doubles, Floats, Ints
 from multiform.classifier import QMSClassifier
+from multiform.diagnosis._masked import FoldedPatients, alterations_of
 from multiform.engines import evaluate
-from multiform.loyalty import Alterations, answers_of, loyalty_levels
+from multiform.loyalty import answers_of, loyalty_levels
 from multiform.prediction import log_scores
 from multiform.runtime import jobs_for
 from multiform.separators import Scaling, Separators
@@ -32,10 +33,9 @@ from multiform.training import Member, Trainer
 
 MOST_SAMPLE_WEIGHTS = 20_000_000  # numbers that the sample weights of one batch may hold
 ALTERED_SET_PASSES = 0.5  # of an altered model, as a share of the nominal's: it starts from the nominal
-SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
 
 
-class EvidenceModels:
+class EvidenceModels(FoldedPatients):
     """The training patients, encoded, and the models of the evidence sets that were asked for so far.
 
     ``fitted[kind][S]`` holds what all folds learnt on the set S, for each row of class factors of the kind: stacked
@@ -74,19 +74,6 @@ class EvidenceModels:
         """The encoded results."""
         return self.rows
 
-    @property
-    def masks(self) -> Floats:
-        """The patients that each fold's model learns from: shape (n_folds, n)."""
-        return np.asarray(self.fold != np.arange(self.n_folds)[:, None], dtype=np.float32)
-
-    @property
-    def prior(self) -> Doubles:
-        """Log share of each class among the patients that each fold learns from: shape (n_folds, m)."""
-        judged = np.zeros((self.n_folds, self.n_classes), dtype=np.int64)
-        np.add.at(judged, (self.fold, self.target), 1)
-        counts = judged.sum(axis=0) - judged
-        return np.asarray(np.log((counts + 1) / (counts + 1).sum(axis=1, keepdims=True)))
-
     def columns(self, tests: int) -> Ints:
         """The columns of an evidence set."""
         return np.flatnonzero([tests >> t & 1 for t in self.column_owner.tolist()]).astype(np.int32)
@@ -106,19 +93,13 @@ class EvidenceModels:
 
     # ------------------------------------------------------------------------------------------------ fitting
 
-    def _alterations(self, kind: str) -> Alterations:
-        """How the altered models of a kind weigh the classes."""
-        if kind == "shown":
-            return Alterations.of(SHOWN_BETA, SHOWN_GAMMA, self.n_classes)
-        return Alterations(self.betas, (), self.n_classes)
-
     def fit(self, sets: Sequence[int], kind: str = "nominal") -> None:
         """Train the models of those sets that have none of this kind yet; the empty set needs none."""
         new = [one for one in dict.fromkeys(int(s) for s in sets) if one and one not in self.fitted[kind]]
         altered = kind != "nominal"
         if altered:
             self.fit(new)
-        factors = self._alterations(kind).factors if altered else np.ones((1, self.n_classes))
+        factors = alterations_of(kind, self.betas, self.n_classes).factors if altered else np.ones((1, self.n_classes))
         train = self._train if type(self.estimator) is QMSClassifier else self._train_any
         at_once = max(1, MOST_SAMPLE_WEIGHTS // (self.n_folds * len(factors) * len(self.target)))
         for begin in range(0, len(new), at_once):
@@ -196,7 +177,7 @@ class EvidenceModels:
 
     def claims(self, tests: int, rows: Floats | None = None, kind: str = "held back") -> Array:
         """How many classes keep each patient although held back (or pushed), |B(x)|: shape (n_weights, n)."""
-        alterations = self._alterations(kind)
+        alterations = alterations_of(kind, self.betas, self.n_classes)
         n = len(self.rows if rows is None else rows)
         counts = np.zeros((len(alterations.beta) + len(alterations.gamma), n), dtype=np.int64)
         if tests:  # where nothing is known, no class keeps anybody
@@ -208,7 +189,8 @@ class EvidenceModels:
     def loyalty(self, tests: int, rows: Floats) -> Array:
         """The loyalty type of new patients (Definition 6); its altered models are trained once per set."""
         claims = self.claims(tests, rows, "shown")
-        return np.array(self._alterations("shown").levels)[loyalty_levels(claims[:1], claims[1:])]
+        levels = alterations_of("shown", self.betas, self.n_classes).levels
+        return np.array(levels)[loyalty_levels(claims[:1], claims[1:])]
 
     def _scores(self, model: Any, tests: int, rows: Floats | None) -> Array:
         """By a model, averaged over the folds; without rows, of the training patients by the fold that judges each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -236,8 +237,10 @@ def _workbook(part: Path) -> Iterator[Write]:
         raise ImportError('Workbooks are written with xlsxwriter; pip install "multiform[cli]".') from error
     whole = multiform.columns.polars().concat(frames, how="vertical_relaxed")
     settings = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
-    with xlsxwriter.Workbook(str(part), settings) as book:
+    content = io.BytesIO()  # written by ourselves: of a full disk xlsxwriter makes an error of its own
+    with xlsxwriter.Workbook(content, settings) as book:
         whole.write_excel(book, worksheet="answers", float_precision=4)
+    part.write_bytes(content.getvalue())
 
 
 @contextmanager

@@ -22,7 +22,8 @@ COMMANDS = {
     "serve": "multiform serve: the first question, an answer, one row and blocks of rows, over what cannot be avoided",
     "wide": "the command line on wide tables, on a stray quotation mark and at its start, over what cannot be avoided",
     "familiarity": "what is unlike training: false alarms on fresh files, and detection of changed ones",
-    "diagnosis": "what a diagnosis costs on medical data with real prices, against other orders, policies and trees",
+    "diagnosis": "what a diagnosis costs: plans against simple rivals, trees, GDFS and AACO, at equal accuracy",
+    "planning": "how long plans take, how much memory, and whether the seed decides what they cost",
 }
 
 

@@ -1,15 +1,18 @@
-"""A fit over blocks: peak memory, time over reading the file as often, accuracy against a fit in memory.
+"""A fit over blocks: peak memory, time over reading the file as often, accuracy against a fit in memory; and a cluster.
 
 The data are drawn in blocks with a fixed seed and written as one Parquet file, unless it is there already. "reading" is
 pyarrow going through the file once in batches, all columns. The fit's own time counts every time through: the first
 look and the passes. A fit in memory has as many of the rows as `--part` says; both are asked the same fresh rows.
+`benchmarks/big_cluster.py` says how the cluster is measured.
 """
 
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 
+from benchmarks.big_cluster import fitted
 from benchmarks.measure import in_fresh_process, peak_memory, timed
 from benchmarks.options import benchmark_parser
 from benchmarks.tables import Table, publish, run_description
@@ -81,14 +84,12 @@ def accuracy(model, p: int, seed: int) -> float:  # type: ignore[no-untyped-def]
     return float(model.score(X, y))
 
 
-def main(argv: list[str]) -> int:
-    """Write the files, fit, print and write one table."""
-    parser = benchmark_parser("big", __doc__)
-    parser.add_argument("folder", type=Path, help="where the Parquet files are, or are written")
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--features", type=int, default=500)
-    parser.add_argument("--part", type=int, default=500_000, help="rows that a fit in memory is compared on")
-    options = parser.parse_args(argv)
+def one_machine(n: int, p: int, seed: int) -> tuple[float, float]:
+    """`in_memory` on one thread."""
+    return in_memory(n, p, 1, seed)
+
+
+def of_blocks(options: Namespace) -> Table:
     columns = ["rows", "GB", "reading, s", "fit, s", "over reading", "passes", "peak MB", "accuracy", "in memory"]
     formats = dict.fromkeys(columns[2:5], ".2f") | {"rows": ",", "GB": ".2f", "peak MB": ".0f"}
     formats |= {"accuracy": ".4f", "in memory": ".4f"}
@@ -112,5 +113,51 @@ def main(argv: list[str]) -> int:
         if n <= options.part:
             _, cells["in memory"] = in_fresh_process(in_memory, n, options.features, options.n_jobs, options.seed)
         table.append(cells)
-    publish([table], "big", options.output, run_description("big", argv, options.seed))
+    return table
+
+
+def of_the_cluster(options: Namespace) -> Table:
+    """Workers of one thread each: two against one, eight against one machine, one of four killed, peers on two."""
+    n, p, seed = options.each, options.dask_features, options.seed
+    columns = ["what", "workers", "rows", "s", "accuracy", "peak MB", "data MB", "model"]
+    formats = {"rows": ",", "s": ".1f", "accuracy": ".4f", "peak MB": ".0f", "data MB": ".0f", "model": ".6f"}
+    table = Table(f"{p} columns of float32 on a cluster of one machine, {n:,} rows a worker", columns, formats)
+    for what, name, n_workers, kill in CLUSTERS:
+        if what in options.cluster:
+            found = in_fresh_process(fitted, name, n_workers, n, p, seed, kill)
+            if found.pop("killed") != kill:
+                raise RuntimeError("The fit was over before a worker was killed: give more rows with --each.")
+            table.append({"what": what, "workers": n_workers, "rows": n * n_workers} | found)
+    if "eight" in options.cluster:
+        seconds, right = in_fresh_process(one_machine, 8 * n, p, seed)
+        table.append({"what": "one machine", "workers": 0, "rows": 8 * n, "s": seconds, "accuracy": right})
+    return table
+
+
+CLUSTERS = (
+    ("one", "QMSClassifier", 1, False),
+    ("two", "QMSClassifier", 2, False),
+    ("eight", "QMSClassifier", 8, False),
+    ("four", "QMSClassifier", 4, False),
+    ("four, one killed", "QMSClassifier", 4, True),
+    ("XGBoost", "XGBoost", 2, False),
+    ("LightGBM", "LightGBM", 2, False),
+)
+
+
+def main(argv: list[str]) -> int:
+    """Write the files, fit, print and write the tables."""
+    parser = benchmark_parser("big", __doc__)
+    parser.add_argument("folder", type=Path, help="where the Parquet files are, or are written")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the file; 0 leaves files out")
+    parser.add_argument("--features", type=int, default=500)
+    parser.add_argument("--part", type=int, default=500_000, help="rows that a fit in memory is compared on")
+    parser.add_argument("--each", type=int, default=100_000, help="rows of a worker of the cluster")
+    parser.add_argument("--dask-features", type=int, default=100)
+    names = [what for what, *_ in CLUSTERS]
+    parser.add_argument("--cluster", nargs="*", choices=names, default=names, help="what is measured on the cluster")
+    options = parser.parse_args(argv)
+    tables = [of_blocks(options)] if options.rows else []
+    tables += [of_the_cluster(options)] if options.cluster else []
+    publish(tables, "big", options.output, run_description("big", argv, options.seed))
     return 0

@@ -1,225 +1,158 @@
-"""What does a diagnosis cost? Nested figures of the planner and its rivals on medical data with real prices.
+"""What does a diagnosis cost? The planner and its rivals, at equal accuracy and at equal cost, on the same folds.
 
-Whole plans are made on four fifths of the patients and followed by the others, again and again; accuracy is
-compared with full evidence on the same patients by the same models. Heart disease and its prices are in the package;
-the other sets need a folder (--data) with Turney's prices in ``costs/turney_costs.csv`` and, for Pima, the patients in
-``raw/pima-indians-diabetes.data``. Prices that the file marks as recalled, not verified, are counted in the notes.
+Whole plans are made on four fifths of the patients and followed by the others, again and again. The plan is what a user
+gets, its level chosen on training patients; every rival has its whole curve, of which the best is read off the test
+patients. Without folders only heart disease and the cubes are run; --data has raw/ and costs/ for the other sets with
+prices, --uci a file NAME.npz for each set with uniform prices. Results of each set, repeat and method are kept under
+--output, so that a run goes on where it was stopped, and rivals are not run again when the planner changes.
 """
 
-import csv
-import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import numpy.typing as npt
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
 
-from benchmarks.measure import timed
+from benchmarks.contest import CHOSEN, Method, kept_repeat
+from benchmarks.curves import Curve, better_by, cheaper_by, cheaper_by_curve, estimate
 from benchmarks.options import benchmark_parser, names
-from benchmarks.rivals import BASELINES, Comparison, compare
-from benchmarks.tables import Table, publish, run_description
-from multiform import DiagnosisPlanner
-from multiform.datasets import load_heart_disease, load_hepatitis, load_thyroid
-from multiform.diagnosis import ThetaNotReachedWarning
+from benchmarks.ours import OURS
+from benchmarks.priced_sets import CUBES, PRICED, UNIFORM, Problem, problems
+from benchmarks.rivals import RIVALS
+from benchmarks.tables import Cell, Table, publish, run_description
 
-Array = NDArray[Any]
-SETS = ("heart", "pima", "hepatitis", "thyroid")
-CUBES = ("cube", "cube with context")
-SETTINGS: dict[str, dict[str, Any]] = {}  # the defaults, for every set
-CHANGES = (-0.001, -0.003, -0.005, -0.01)  # of accuracy, at which frontiers are compared
-COLUMNS = ["set", "method", "cost", "share", "accuracy", "change", "error"]
-ACCURACY_FORMATS = {"change": "+.2f", "plan pays": ".1%", "it pays": ".1%"}
-FORMATS = {"cost": ".2f", "share": ".1%", "accuracy": ".1%", "change": "+.2f", "error": ".2f"}
-TREE_FORMATS = {"share": ".1%", "accuracy": ".1%", "plan": ".1%"}
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Patients and prices."""
-
-    name: str
-    X: Array
-    y: Array
-    costs: dict[str, float]
-    discounts: dict[str, dict[str, float]]
-    unverified: int  # prices
-
-
-def problems(folder: Path | None, wanted: list[str]) -> Iterator[Problem]:
-    """The sets that are wanted and at hand."""
-    heart = load_heart_disease()
-    if "heart" in wanted:
-        yield Problem("heart", heart.data, heart.target, heart.costs, heart.discounts, 0)
-    if folder is None:
-        return
-    if "pima" in wanted:
-        table = np.loadtxt(folder / "raw" / "pima-indians-diabetes.data")
-        yield Problem("pima", table[:, :-1], table[:, -1].astype(int), *prices(folder, "pima"))
-    if "hepatitis" in wanted:
-        X, y = load_hepatitis(return_X_y=True)
-        yield Problem("hepatitis", X, y, *prices(folder, "hepatitis"))
-    if "thyroid" in wanted:
-        costs, discounts, unverified = prices(folder, "thyroid")
-        X, y = load_thyroid(return_X_y=True)
-        yield Problem("thyroid", X[:, : len(costs)], y, costs, discounts, unverified)  # FTI has no price
-
-
-def uniform(folder: Path | None, wanted: list[str]) -> Iterator[Problem]:
-    """Cubes, and UCI's sets of a folder with a file for each (X and y), every test at the same price."""
-    for name in wanted:
-        if name in CUBES:
-            X, y = cube(600, context=name != "cube")
-        elif folder is not None and (folder / f"{name}.npz").exists():
-            with np.load(folder / f"{name}.npz") as found:
-                X, y = found["X"].astype(np.float64), found["y"]
-        else:
-            raise SystemExit(f"--uniform: no set is named {name!r}; there are {list(CUBES)} and the files of --uci.")
-        yield Problem(name, X, y, {f"t{t}": 1.0 for t in range(X.shape[1])}, {}, 0)
-
-
-def cube(n: int, context: bool, seed: int = 0) -> tuple[Array, Array]:
-    """Eight classes, the corners of a cube in three of 20 tests; with a context, the first test says in which three."""
-    rng = np.random.default_rng(seed)
-    y, which = rng.integers(0, 8, n), rng.integers(0, 2, n) if context else np.zeros(n, dtype=int)
-    X = rng.integers(0, 2, (n, 20)) + rng.normal(0, 0.1, (n, 20))
-    for bit in range(3):
-        X[np.arange(n), 1 + 3 * which + bit] = (y >> bit & 1) + rng.normal(0, 0.1, n)
-    X[:, 0] = which if context else rng.normal(size=n)
-    return X, y
-
-
-def prices(folder: Path, name: str) -> tuple[dict[str, float], dict[str, dict[str, float]], int]:
-    """Full prices, the discounts, and how many of them nobody has verified."""
-    costs: dict[str, float] = {}
-    discounts: dict[str, dict[str, float]] = {}
-    unverified = 0
-    with open(folder / "costs" / "turney_costs.csv", newline="", encoding="utf-8") as stream:
-        for row in csv.reader(line for line in stream if not line.startswith("#")):
-            of, test, full, less, discount, _, status = row
-            if of == name:
-                costs[test] = float(full)
-                unverified += status == "memory"
-                if discount:
-                    discounts.setdefault(discount, {})[test] = float(less)
-    return costs, discounts, unverified
-
-
-def evaluated(
-    problem: Problem, repeats: int, n_jobs: int, seed: int, baselines: list[str], settings: dict[str, Any]
-) -> Comparison:
-    """The planner as a user gets it, at the defaults but for the settings."""
-    settings = {**settings, **SETTINGS.get(problem.name, {})}
-    planner = DiagnosisPlanner(problem.costs, discounts=problem.discounts, n_jobs=1, random_state=seed, **settings)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ThetaNotReachedWarning)
-        return compare(
-            planner, problem.X, problem.y, repeats=repeats, baselines=baselines, random_state=seed, n_jobs=n_jobs
-        )
-
-
-def at_their_cost(found: Comparison, name: str) -> dict[str, Any] | None:
-    """How accurate the plan is at a tree's cost: a mixture of two neighbouring levels, NaN where all cost more."""
-    rival = next((row for row in found.baselines if row.name == name), None)
-    if rival is None:
-        return None
-    points = sorted((row.cost, row.accuracy) for row in found.evaluation.frontier)
-    costs, kept = [cost for cost, _ in points], np.maximum.accumulate([accuracy for _, accuracy in points])
-    accuracy = float(np.interp(rival.cost, costs, kept, left=np.nan))
-    return {"tree": name, "share": rival.cost_share, "accuracy": rival.accuracy, "plan": accuracy}
-
-
-def at_their_accuracy(found: Comparison) -> list[dict[str, Any]]:
-    """What the plan pays at the accuracy of each order that needs no search, and what they pay at the plan's."""
-    rows = []
-    for rival in found.rival_frontiers:
-        chosen = next(row for row in found.baselines if row.name == rival)
-        for change in sorted({chosen.change, found.evaluation.plan.change, *CHANGES}, reverse=True):
-            rows.append(
-                {
-                    "rival": rival,
-                    "change": 100 * change,
-                    "plan pays": found.cost_at(change),
-                    "it pays": found.cost_at(change, rival),
-                }
-            )
-    return rows
+METHODS: dict[str, Method] = {**OURS, **RIVALS}
+SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # of the panel, at which curves are told
+FIGURES = {"cheaper by": cheaper_by, "by curves": cheaper_by_curve, "better by": better_by}
+ERRORS = {"repeats": "over_repeats", "patients": "over_patients"}
+SETS = [
+    "set",
+    "patients",
+    "tests",
+    "repeats",
+    "plan pays",
+    "plan is right",
+    "at full cost",
+    "simple rivals that pay less",
+]
+AGAINST = ["set", "rival", "repeats", "pays", *FIGURES]
 
 
 def main(argv: list[str]) -> int:
-    """Print and write the table of costs."""
+    """Run what is wanted and not kept, and print and write the tables."""
     parser = benchmark_parser("diagnosis", __doc__)
-    parser.add_argument("--data", type=Path, help="folder with raw/ and costs/; without it only heart disease is run")
-    parser.add_argument(
-        "--only", "--sets", type=names, default=list(SETS), help=f"sets, comma-separated: {', '.join(SETS)}"
-    )
+    parser.add_argument("--data", type=Path, help="folder with raw/ and costs/")
     parser.add_argument("--uci", type=Path, help="folder with UCI's sets, a file NAME.npz each")
-    parser.add_argument("--uniform", type=names, default=[], help=f"sets with uniform prices: of --uci, or {CUBES}")
-    parser.add_argument("--policy", choices=["fixed", "adaptive"], default="fixed", help="of the planner")
-    parser.add_argument("--repeats", type=int, default=8, help="times that the 5 outer folds are drawn")
-    parser.add_argument("--search", choices=["auto", "exact", "beam"], default="auto", help="of the orders")
-    parser.add_argument("--stop", choices=["regret", "calibrated", "loyalty"], default="regret", help="of the planner")
-    parser.add_argument("--error-price", type=float, default=10.0, help="of the planner; 0: orders of least cost alone")
-    parser.add_argument("--baselines", type=names, default=[name for name in BASELINES if name != "fixed order"])
+    parser.add_argument(
+        "--sets", type=names, help=f"comma-separated: {', '.join((*PRICED, *CUBES, *UNIFORM))}, or a file of --uci"
+    )
+    parser.add_argument("--methods", type=names, default=[name for name in METHODS if name != "plan that branches"])
+    parser.add_argument("--plan", choices=list(OURS), default="plan", help="with which rivals are compared")
+    parser.add_argument("--repeats", type=int, default=8, help="times that the 5 folds are drawn")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--peers", action="store_true", help="run the rivals alone; ours are told where they are kept")
+    which.add_argument("--ours", action="store_true", help="run ours alone; rivals are told where they are kept")
+    which.add_argument("--kept", action="store_true", help="run nothing, and tell what is kept")
     options = parser.parse_args(argv)
-    unknown = [name for name in options.only if name not in SETS]
+    unknown = [name for name in options.methods if name not in METHODS]
     if unknown:
-        raise SystemExit(f"--only: no set is named {unknown}; choose from {list(SETS)}.")
-
-    settings = {
-        "policy": options.policy,
-        "search": options.search,
-        "stop": options.stop,
-        "error_price": options.error_price,
-    }
-    table = Table(f"Diagnosis: 5 outer folds, {options.repeats} repeats", COLUMNS, FORMATS)
-    table.notes += [
-        "share: of the full panel, with the discounts. change: accuracy less that of full evidence on the same "
-        "patients by the same models, in points; error: its standard error",
-        f"plan: the planner with {settings}, all else as by default; level ...: the same at a level of its ladder, "
-        "beam search",
-    ]
-    trees = Table("At a tree's cost", ["set", "tree", "share", "accuracy", "plan"], TREE_FORMATS)
-    trees.notes.append(
-        "plan: its accuracy for the tree's share of the panel, between two levels where need be; nan: all cost more"
+        raise SystemExit(f"--methods: no method is named {unknown}; choose from {list(METHODS)}.")
+    uniform, priced = UNIFORM if options.uci else (), PRICED[1:] if options.data else ()
+    found = list(problems(options.data, options.uci, options.sets or ["heart", *CUBES, *uniform, *priced]))
+    left_out = [*(RIVALS if options.ours else ()), *(OURS if options.peers else ()), *(METHODS if options.kept else ())]
+    running = [name for name in options.methods if name not in left_out]
+    folder, seed = options.output / "diagnosis", options.seed
+    Parallel(n_jobs=options.n_jobs)(
+        delayed(run_one)(folder, name, problem, repeat, seed)
+        for repeat in range(options.repeats)
+        for problem in found
+        for name in running
     )
-    orders = Table("At an order's accuracy", ["set", "rival", "change", "plan pays", "it pays"], ACCURACY_FORMATS)
-    orders.notes.append(
-        "share of the full panel at a change of accuracy, read off both frontiers, between two levels where need be; "
-        "the changes are the rival's own, the plan's own and round ones; nan: no level keeps so much"
-    )
-    found_sets = [] if options.uniform else problems(options.data, options.only)
-    for problem in (*found_sets, *uniform(options.uci, options.uniform)):
-        comparison, elapsed = timed(
-            lambda problem=problem: evaluated(  # type: ignore[misc]
-                problem, options.repeats, options.n_jobs, options.seed, options.baselines, settings
-            )
-        )
-        evaluation = comparison.evaluation
-        for row in (evaluation.plan, *comparison.baselines, *evaluation.frontier):
-            table.append(
-                {
-                    "set": problem.name,
-                    "method": row.name,
-                    "cost": row.cost,
-                    "share": row.cost_share,
-                    "accuracy": row.accuracy,
-                    "change": 100 * row.change,
-                    "error": 100 * row.change_error,
-                }
-            )
-        for name in ("EG2 tree", "pystreed"):
-            found = at_their_cost(comparison, name)
-            if found is not None:
-                trees.append({"set": problem.name, **found})
-        for found_row in at_their_accuracy(comparison):
-            orders.append({"set": problem.name, **found_row})
-        prices_note = f"; {problem.unverified} of its prices are recalled, not verified" if problem.unverified else ""
-        table.notes.append(f"{problem.name}: {elapsed:.0f} s{prices_note}")
-        print(problem.name, comparison, sep="\n", flush=True)
-        # After each set, so that a long run leaves what it has; sets on their own do not overwrite the others.
-        ran = options.uniform or options.only
-        name = "diagnosis" if ran == list(SETS) else f"diagnosis-{'-'.join(ran).replace(' ', '-')}"
-        publish([table, trees, orders], name, options.output, run_description("diagnosis", argv, options.seed))
+    kept = [(problem, kept_curves(folder, problem, options.methods, options.repeats, seed)) for problem in found]
+    publish(tables(kept, options.plan), "diagnosis", options.output, run_description("diagnosis", argv, seed))
     return 0
+
+
+def run_one(folder: Path, name: str, problem: Problem, repeat: int, seed: int) -> None:
+    """One repeat of a method, unless it is kept."""
+    with threadpool_limits(1):
+        kept_repeat(folder, name, METHODS[name], problem, repeat, seed, run=True)
+
+
+def kept_curves(folder: Path, problem: Problem, methods: Sequence[str], repeats: int, seed: int) -> dict[str, Curve]:
+    """The curves of those methods of which the first repeat is kept, over the repeats from there without a gap."""
+    curves = {}
+    for name in methods:
+        points = []
+        for repeat in range(repeats):
+            found = kept_repeat(folder, name, METHODS[name], problem, repeat, seed, run=False)
+            if found is None:
+                break
+            points.append(found)
+        if points:
+            curves[name] = Curve.of(points)
+    return curves
+
+
+def tables(kept: Sequence[tuple[Problem, Mapping[str, Curve]]], plan: str) -> list[Table]:
+    """The sets and who pays less there, each rival against the plan, and the curves."""
+    sets = Table("Sets", SETS, dict.fromkeys(("plan pays", "plan is right", "at full cost"), ".1%"))
+    against = Table("Against the plan", AGAINST, {"pays": ".1%"})
+    curves = Table("Curves: % right for a share of the panel", ["set", "method", *(f"{share:.0%}" for share in SHARES)])
+    # A single repeat has no standard error over repeats.
+    single = any(curve.n_repeats < 2 for _, found in kept if plan in found for curve in found.values())
+    errors = ["patients"] if single else list(ERRORS)
+    losses: dict[tuple[str, str], list[str]] = {(f, e): [] for f in ("cheaper by", "by curves") for e in errors}
+    for problem, found in kept:
+        for name, curve in found.items():
+            each = [curve.means([repeat]) for repeat in range(curve.n_repeats)]
+            cells = {f"{share:.0%}": _mean([one.accuracy_at(share) for one in each]) for share in SHARES}
+            curves.append({"set": problem.name, "method": name, **cells})
+        if problem.unverified:
+            sets.notes.append(f"{problem.name}: {problem.unverified} of its prices are recalled, not verified")
+        rivals = [name for name in found if name not in OURS]
+        if plan not in found or not rivals:
+            continue
+        pay_less: dict[tuple[str, str], list[str]] = {key: [] for key in losses}
+        for name in rivals:
+            n_repeats = min(found[plan].n_repeats, found[name].n_repeats)
+            ours, theirs = found[plan].first(n_repeats), found[name].first(n_repeats)
+            told = {figure: estimate(of, ours, theirs) for figure, of in FIGURES.items()}
+            pays = theirs.means().cost_at(ours.means().points[CHOSEN][1])
+            row: dict[str, Cell] = {"set": problem.name, "rival": name, "repeats": n_repeats, "pays": pays}
+            against.append(row | {figure: str(one) for figure, one in told.items()})
+            for figure, error in losses:
+                if METHODS[name].simple and told[figure].value > getattr(told[figure], ERRORS[error]):
+                    pay_less[figure, error].append(name)
+        for key, who in pay_less.items():
+            losses[key] += [problem.name] if who else []
+        cost, accuracy = found[plan].means().points[CHOSEN]
+        n, d = problem.X.shape
+        figures = [n, d, found[plan].n_repeats, cost, accuracy, found[plan].means().accuracy_at(1.0)]
+        who = "; ".join(pay_less["cheaper by", errors[0]]) or "none"
+        sets.append(dict(zip(SETS, [problem.name, *figures, who], strict=True)))
+    for (figure, error), where in losses.items():
+        sets.notes.append(
+            f"{figure}, s.e. over {error}: on {len(where)} of {len(sets.rows)} sets some simple rival is cheaper by "
+            f"more than one standard error at the plan's accuracy: {', '.join(where) or 'none'}"
+        )
+    against.notes += [
+        "simple rivals: " + "; ".join(name for name, method in RIVALS.items() if method.simple),
+        "pays: share of the panel for the plan's accuracy, read off the rival's curve on the test patients; -: it is "
+        "never so accurate, and counts as a full panel. cheaper by: what the plan paid, its level chosen on training "
+        "patients, less that, in points of the panel. by curves: the same with the plan's cost read off its own curve, "
+        "too. better by: the rival's accuracy for what the plan paid, less the plan's, in points",
+        "+-: standard error over repeats (jackknife) / over patients (bootstrap)",
+    ]
+    curves.notes.append(
+        "the best of a curve's points up to that cost; mean over repeats +- its standard error over them"
+    )
+    return [sets, against, curves]
+
+
+def _mean(shares: Sequence[float]) -> str:
+    found: npt.NDArray[np.float64] = 100 * np.array(shares)
+    error = f" +- {found.std(ddof=1) / np.sqrt(len(found)):.1f}" if len(found) > 1 else ""
+    return f"{found.mean():.1f}{error}"

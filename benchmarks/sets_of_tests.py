@@ -1,12 +1,10 @@
-"""Simple rivals of a plan: a fixed set of tests for everybody and a usual classifier, and a tree of limited depth.
+"""Simple rivals of a plan: the same tests for everybody, and a usual classifier that is trained on just these.
 
-The tests are taken greedily by joint mutual information (Yang and Moody 1999) for their price,
+An order of all tests gives the curve, a point for each number of tests. The orders are
 
-    sum over the tests s taken so far of I(x_t, x_s; y)   (at first I(x_t; y)),
-
-with numbers cut at quartiles, and logistic regression or a random forest answers on each set of them. CART pays for the
-tests on the way to a leaf, and has a depth for a budget. Each has a curve, a point for each set or depth; the one that
-it chooses itself is the cheapest that is within half a point of its best in five folds.
+- *joint information* (Yang and Moody 1999): greedily the most for its price of the sum over the tests s taken so far of
+  I(x_t, x_s; y), at first I(x_t; y), with numbers cut at quartiles;
+- *cheapest first*, and at random.
 """
 
 from __future__ import annotations
@@ -16,24 +14,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
-from sklearn.tree import DecisionTreeClassifier
 
+from benchmarks.contest import Answers, Fold, Method, rival
 from multiform.diagnosis import Tariff
 
-__all__ = ["CURVES", "curve", "joint_order"]
+__all__ = ["SETS_OF_TESTS", "joint_order"]
 
 Array = npt.NDArray[Any]
-Doubles = npt.NDArray[np.float64]
-Point = tuple[float, Callable[[], tuple[Doubles, Array]]]  # accuracy in five folds; bills and answers of the patients
 
 QUARTILES = (0.25, 0.5, 0.75)
-MOST_TESTS = 24  # in a set
-DEPTHS = range(1, 9)
-TREES = 200
-WITHIN = 0.005
+SIZES = (*range(1, 11), 12, 15, 19, 24, 30, 38, 48, 60)  # of the sets, and all tests
 
 
 def coded(rows: Array, owner: Array, test: int) -> Array:
@@ -72,59 +65,39 @@ def joint_order(rows: Array, target: Array, owner: Array, tariff: Tariff) -> tup
     return tariff.remaining_order(tariff.known, best)
 
 
-def sets_with(estimator: Any) -> Callable[..., Iterator[Point]]:
-    """A classifier on each set that the greedy order begins with."""
-
-    def points(rows: Array, target: Array, asked: Array, owner: Array, tariff: Tariff) -> Iterator[Point]:
-        order = joint_order(rows, target, owner, tariff)
-        for size in range(1, min(len(order), MOST_TESTS) + 1):
-            own = np.isin(owner, order[:size])
-            cost = np.full(len(asked), sum(tariff.bill(order[:size])))
-            accuracy = float(cross_val_score(estimator, rows[:, own], target, cv=5).mean())
-
-            def answered(own: Array = own, cost: Doubles = cost) -> tuple[Doubles, Array]:
-                return cost, estimator.fit(rows[:, own], target).predict(asked[:, own])
-
-            yield accuracy, answered
-
-    return points
+def by_information(fold: Fold) -> tuple[int, ...]:
+    return joint_order(fold.rows, fold.target, fold.owner, fold.tariff)
 
 
-def trees(rows: Array, target: Array, asked: Array, owner: Array, tariff: Tariff) -> Iterator[Point]:
-    """CART of each depth; a patient pays for the tests on the way, once, with the discounts."""
-    for depth in DEPTHS:
-        tree = DecisionTreeClassifier(max_depth=depth, min_samples_leaf=5, random_state=0)
-        accuracy = float(cross_val_score(tree, rows, target, cv=5).mean())
-
-        def answered(tree: Any = tree) -> tuple[Doubles, Array]:
-            tree.fit(rows, target)
-            cost = np.zeros(len(asked))
-            for i, row in enumerate(np.asarray(asked, dtype=np.float32)):
-                node, held = 0, tariff.known
-                while tree.tree_.children_left[node] >= 0:
-                    column = int(tree.tree_.feature[node])
-                    t = int(owner[column])
-                    if not held >> t & 1:
-                        cost[i] += tariff.price(t, held)
-                        held |= 1 << t
-                    left = row[column] <= tree.tree_.threshold[node]
-                    node = int((tree.tree_.children_left if left else tree.tree_.children_right)[node])
-            return cost, tree.predict(asked)
-
-        yield accuracy, answered
+def cheapest_first(fold: Fold) -> tuple[int, ...]:
+    """At each step what is cheapest then; of equals, the first in the file."""
+    tariff = fold.tariff
+    return tariff.remaining_order(0, lambda tests, held: min(tests, key=lambda t: tariff.price(t, held)))
 
 
-CURVES: dict[str, Callable[..., Iterator[Point]]] = {
-    "joint information, logistic regression": sets_with(LogisticRegression(max_iter=1000)),
-    "joint information, forest": sets_with(RandomForestClassifier(TREES, min_samples_leaf=2, random_state=0)),
-    "CART by depth": trees,
+def at_random(fold: Fold) -> tuple[int, ...]:
+    """Another order in each repeat."""
+    return tuple(int(t) for t in np.random.default_rng(fold.seed).permutation(len(fold.tariff)))
+
+
+def sets_with(estimator: Any, order_of: Callable[[Fold], tuple[int, ...]]) -> Method:
+    """A classifier on the sets that an order begins with."""
+
+    def points(fold: Fold) -> Iterator[tuple[str, Answers]]:
+        order = order_of(fold)
+        for size in sorted({*(size for size in SIZES if size < len(order)), len(order)}):
+            own = np.isin(fold.owner, order[:size])
+            answers = clone(estimator).fit(fold.rows[:, own], fold.target).predict(fold.asked[:, own])
+            yield f"{size} tests", (np.tile(order[:size], (len(answers), 1)), answers)
+
+    return rival(points, "benchmarks/sets_of_tests.py", "scikit-learn", simple=True)
+
+
+LOGISTIC = LogisticRegression(max_iter=1000)
+FOREST = RandomForestClassifier(100, min_samples_leaf=2, random_state=0)
+SETS_OF_TESTS = {
+    "logistic on joint information": sets_with(LOGISTIC, by_information),
+    "forest on joint information": sets_with(FOREST, by_information),
+    "logistic on the cheapest": sets_with(LOGISTIC, cheapest_first),
+    "logistic on random tests": sets_with(LOGISTIC, at_random),
 }
-
-
-def curve(name: str, *data: Any) -> tuple[list[tuple[Doubles, Array]], tuple[Doubles, Array]]:
-    """Bills and answers at each point of a rival's curve, and at the one that it chooses."""
-    points = list(CURVES[name](*data))
-    found = [answered() for _, answered in points]
-    most = max(accuracy for accuracy, _ in points)
-    good = [place for place, (accuracy, _) in enumerate(points) if accuracy >= most - WITHIN]
-    return found, found[min(good, key=lambda place: found[place][0].mean())]

@@ -112,6 +112,7 @@ REPRODUCE = (
 
 UCI = (
     qms("QMS"),
-    Model("QMS CV", partial(build_qms_cv, None), "multiform", ours=True),
+    Model("QMS CV", partial(build_qms_cv, "auto"), "multiform", ours=True),
+    Model("QMS CV pure", partial(build_qms_cv, None), "multiform", "partners=None", ours=True),
     Model("QMS CV + trees", partial(build_qms_cv, "trees"), "multiform", 'partners="trees"', ours=True),
 )

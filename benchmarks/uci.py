@@ -7,11 +7,9 @@ that cannot fit a training part at all (QDA with a class of one row) is scored a
 most frequent class, and the table counts it as failed.
 """
 
-import csv
+import time
 import warnings
-import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 
@@ -23,12 +21,14 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks import peers, settings
+from benchmarks.cells import Result, append_cell, keep_cells, key_of, read_cells
 from benchmarks.measure import threads, timed
 from benchmarks.options import benchmark_parser, models_named, names
 from benchmarks.peers import Model
-from benchmarks.tables import Table, publish, run_description, version_of
+from benchmarks.tables import Table, publish, run_description
 
 N_FOLDS = 3
+YARDSTICK = "CatBoost"  # of fit times
 N_BINS = 10  # of the calibration error
 LEAST_CHANCE = 1e-6
 CHANCES = {  # columns, fields
@@ -38,38 +38,16 @@ CHANCES = {  # columns, fields
     "ROC AUC": "roc_auc",
     "PR AUC": "pr_auc",
 }
+PEERS = Path(__file__).with_name("uci-peers.csv")  # cells that took hours, computed once
 FEW_VALUES = 12  # distinct ones: such a column is, or is like, a category
-
-
-@dataclass(frozen=True)
-class Result:
-    """One model on one set. The first five fields are the key under which a peer's result is kept."""
-
-    set: str
-    model: str
-    version: str
-    seed: int
-    recipe: str  # checksum of the set's file and of the classifier's settings
-    accuracy: float
-    fit_seconds: float  # all folds together
-    predict_seconds: float
-    failed_folds: int
-    log_loss: float = float("nan")  # of a model that gives chances; NaN of others, and where a fold failed
-    brier: float = float("nan")
-    calibration_error: float = float("nan")
-    roc_auc: float = float("nan")
-    pr_auc: float = float("nan")
-
-    @property
-    def key(self) -> tuple[str, str, str, int, str]:
-        return self.set, self.model, self.version, self.seed, self.recipe
 
 
 def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
     """Accuracy over all rows, each predicted by the fold model that has not seen it."""
     with np.load(path) as data:
         X, y = data["X"].astype(np.float64), data["y"]  # LDA's rank decisions go wrong in single precision
-    n_correct, fit_seconds, predict_seconds, failed_folds = 0, 0.0, 0.0, 0
+    n_correct, failed_folds = 0, 0
+    fit_seconds, processor_seconds, predict_seconds = 0.0, 0.0, 0.0
     all_classes = np.unique(y)
     chances = np.full((len(y), len(all_classes)), np.nan)
     with warnings.catch_warnings(), threads(n_jobs):
@@ -79,7 +57,9 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
             classes, codes = np.unique(y[train], return_inverse=True)
             classifier = model.build(n_jobs, seed)
             try:
+                began = time.process_time()
                 _, seconds = timed(partial(classifier.fit, X[train], codes))
+                processor_seconds += time.process_time() - began
                 predicted, more_seconds = timed(partial(classifier.predict, X[test]))
                 predicted = np.ravel(predicted)  # CatBoost answers in a column
                 if hasattr(classifier, "predict_proba"):
@@ -94,8 +74,9 @@ def evaluate(path: Path, model: Model, n_jobs: int, seed: int) -> Result:
             n_correct += int(np.sum(classes[predicted] == y[test]))
             fit_seconds += seconds
             predict_seconds += more_seconds
+    judged = judged_chances(chances, np.searchsorted(all_classes, y))
     figures = n_correct / len(y), fit_seconds, predict_seconds, failed_folds
-    return Result(*_key(path, model, seed), *figures, *judged_chances(chances, np.searchsorted(all_classes, y)))
+    return Result(*key_of(path, model, seed), *figures, *judged, processor_seconds)
 
 
 def judged_chances(chances: NDArray[np.float64], target: NDArray[np.intp]) -> tuple[float, float, float, float, float]:
@@ -121,37 +102,6 @@ def judged_chances(chances: NDArray[np.float64], target: NDArray[np.intp]) -> tu
     return float(log_loss), float(brier), float(sum(errors) / len(target)), float(areas[0]), float(areas[1])
 
 
-def _key(path: Path, model: Model, seed: int) -> tuple[str, str, str, int, str]:
-    recipe = zlib.crc32(path.read_bytes() + repr(model.build(1, seed)).encode())
-    return path.stem, model.name, version_of(model.library), seed, f"{recipe:08x}"
-
-
-class ResultFile:
-    """Results of a model in a CSV file, appended as they come, so that an interrupted run loses nothing."""
-
-    def __init__(self, path: Path, *, resume: bool) -> None:
-        self.path = path
-        self.results: dict[tuple[str, str, str, int, str], Result] = {}
-        if resume and path.exists():
-            with open(path, newline="", encoding="utf-8") as stream:
-                for row in csv.DictReader(stream):
-                    result = Result(**{f.name: f.type(row[f.name]) for f in fields(Result)})  # type: ignore[operator]
-                    self.results[result.key] = result
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._write("w", [])
-
-    def append(self, result: Result) -> None:
-        self._write("a", [result])
-
-    def _write(self, mode: str, results: Sequence[Result]) -> None:
-        with open(self.path, mode, newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, [field.name for field in fields(Result)])
-            if mode == "w":
-                writer.writeheader()
-            writer.writerows(map(asdict, results))
-
-
 def sets_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
     """Accuracy in per cent, one row per set."""
     columns = [model.name for model in models]
@@ -174,16 +124,20 @@ def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
     columns = ["model", "mean accuracy %", "mean rank", "wins", *CHANCES, "lowest log loss %"]
     table = Table(
         f"{len(accuracy)} sets, {N_FOLDS}-fold cross-validation",
-        [*columns, "fit s", "predict s", "failed folds", "settings"],
+        [*columns, "fit s", "processor s", "predict s", "failed folds", "settings"],
         {
             "mean accuracy %": ".2f",
             "mean rank": ".2f",
             **dict.fromkeys(CHANCES, ".4f"),
             "lowest log loss %": ".0f",
             "fit s": ".1f",
+            "processor s": ".1f",
             "predict s": ".1f",
         },
-        notes=["failed folds are scored as the most frequent class; seconds are totals over sets and folds"],
+        notes=[
+            "failed folds are scored as the most frequent class; seconds are totals over sets and folds",
+            "seconds are of the machines that computed the cells: with --resume they do not compare",
+        ],
     )
     for column in np.argsort(ranks.mean(axis=0), kind="stable"):
         model = models[column]
@@ -197,11 +151,27 @@ def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
                 **{name: float(np.mean([getattr(result, field) for result in own])) for name, field in CHANCES.items()},
                 "lowest log loss %": 100 * lowest[:, column].mean(),
                 "fit s": sum(result.fit_seconds for result in own),
+                "processor s": sum(result.processor_seconds for result in own),
                 "predict s": sum(result.predict_seconds for result in own),
                 "failed folds": sum(result.failed_folds for result in own),
                 "settings": model.note or "default",
             }
         )
+    return table
+
+
+def times_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
+    """Fit time of each model over that of CatBoost's default on the same set, by wall and by processor time."""
+    columns = ["median", "largest", "sets above 1"]
+    columns = ["model", *(f"{column}, {kind}" for kind in ("wall", "processor") for column in columns)]
+    formats = {name: ".2f" for name in columns if "median" in name or "largest" in name}
+    table = Table(f"Fit time over {YARDSTICK}'s, by set", columns, formats)
+    yardstick = [model.name for model in models].index(YARDSTICK)
+    both = [_matrix(results, models, field) for field in ("fit_seconds", "processor_seconds")]
+    for place, model in enumerate(models):
+        ratios = [seconds[:, place] / seconds[:, yardstick] for seconds in both]
+        cells = [cell for one in ratios for cell in (np.median(one), one.max(), int(np.sum(one > 1)))]
+        table.append(dict(zip(columns, [model.name, *cells], strict=True)))
     return table
 
 
@@ -216,6 +186,12 @@ def groups_of(path: Path) -> list[str]:
         "mostly categories" if few > 0.5 else "mostly numbers",
         "2 classes" if m == 2 else "3 to 5 classes" if m <= 5 else "6 classes or more",
     ]
+
+
+def _size(path: Path) -> int:
+    """Rows x columns x classes."""
+    with np.load(path) as data:
+        return int(data["X"].size * len(np.unique(data["y"])))
 
 
 def group_tables(results: Sequence[Result], models: Sequence[Model], paths: Sequence[Path]) -> list[Table]:
@@ -253,10 +229,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--only", type=names, help='only these models, comma-separated; "ours", "peers"')
     parser.add_argument(
         "--resume",
-        nargs="?",
-        const="peers",
-        choices=["peers", "all"],
-        help="take results that --output has already: those of peers, or of us as well",
+        action="store_true",
+        help=f"take the cells that {PEERS} and --output have already; of ours those of this very code",
+    )
+    parser.add_argument(
+        "--known", action="store_true", help="compute nothing: the tables of the sets whose cells are all there"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help=f"compute nothing: add the peers' cells of --output to {PEERS.name}"
     )
     parser.add_argument("--workers", type=int, default=1, help="processes that fit at the same time, for figures only")
     options = parser.parse_args(argv)
@@ -265,24 +245,35 @@ def main(argv: list[str]) -> int:
     paths = [path for path in sorted(options.data.glob("*.npz")) if not options.sets or path.stem in options.sets]
     if not paths:
         parser.error(f"--data {options.data}: no .npz file there has a wanted name (--sets {options.sets}).")
-    files = {
-        model.name: ResultFile(options.output / "uci" / f"{model.name}.csv", resume=bool(options.resume))
-        for model in models
-    }
-    results, todo = [], []
-    for path in paths:
-        for model in models:
-            # Our own code changes between runs without a new version: its results are kept only where that is asked.
-            again = model.ours and options.resume != "all"
-            kept = None if again else files[model.name].results.get(_key(path, model, options.seed))
-            results += [] if kept is None else [kept]
-            todo += [(path, model)] if kept is None else []
+    cells = options.output / "uci-cells.csv"
+    if options.keep:
+        names_of_peers = {model.name for model in models if not model.ours}
+        kept = [result for result in read_cells(cells).values() if result.model in names_of_peers]
+        described = run_description("uci", argv, options.seed)
+        told = [f"{what}: {described[what]}" for what in ("date", "machine", "versions")]
+        keep_cells(PEERS, kept, ["peers' cells of python -m benchmarks uci: no seconds; each has its library", *told])
+        print(f"{len(kept)} cells are in {PEERS}")
+        return 0
+    resume = options.resume or options.known
+    known = {**read_cells(PEERS), **read_cells(cells)} if resume else {}
+    tasks = {key_of(path, model, options.seed): (path, model) for path in paths for model in models}
+    results = [known[key] for key in tasks if key in known]
+    todo = [task for key, task in tasks.items() if key not in known]
+    if options.known:
+        lacking = {path for path, _ in todo}
+        paths = [path for path in paths if path not in lacking]
+        results, todo = [result for result in results if result.set in {path.stem for path in paths}], []
+        if not paths:
+            parser.error(f"--known: of no set all cells of {[model.name for model in models]} are there; see --resume.")
+    todo.sort(key=lambda task: _size(task[0]))  # small sets first: a run that is broken off has most of them
     run = joblib.Parallel(n_jobs=options.workers, return_as="generator_unordered")
     for result in run(joblib.delayed(evaluate)(*task, options.n_jobs, options.seed) for task in todo):
-        files[result.model].append(result)
+        append_cell(cells, result)
         print(f"{result.set}: {result.model} {100 * result.accuracy:.2f} % in {result.fit_seconds:.2f} s", flush=True)
         results.append(result)
     results.sort(key=lambda result: result.set)
     tables = [sets_table(results, models), *group_tables(results, models, paths), summary_table(results, models)]
+    if not resume and YARDSTICK in [model.name for model in models]:
+        tables.append(times_table(results, models))
     publish(tables, "uci", options.output, run_description("uci", argv, options.seed))
     return 0

@@ -1,4 +1,4 @@
-"""Rows that come block by block: Parquet, CSV and Arrow files, polars' lazy frames, or any re-iterable of (X, y).
+"""Rows that come block by block: Parquet, CSV and Arrow files, lazy frames, memory maps, any re-iterable of (X, y).
 
 A source can be gone through again and again; where its blocks can be read in any order, each pass has its own. Nothing
 is kept but the blocks that are being read.
@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from multiform._typing import Array
+from multiform.runtime import memory_to_use
 
-__all__ = ["Block", "Source", "ahead", "buffered", "source_of"]
+__all__ = ["Block", "Source", "ahead", "buffered", "side_by_side", "source_of"]
 
 READ_BYTES = 1 << 22  # of X in one reading of a file
 FORMATS = {".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".arrow": "ipc", ".feather": "feather"}
@@ -51,6 +52,8 @@ def source_of(X: Any, y: Any, name: str) -> Source | None:
         return _Dataset(X, _named(y, name))
     if kind.startswith("polars.") and type(X).__name__ == "LazyFrame":
         return _LazyFrame(X, _named(y, name))
+    if isinstance(X, np.memmap) and X.ndim == 2 and X.nbytes > memory_to_use():
+        return _Mapped(X, y, name)
     if y is not None or hasattr(X, "shape") or not hasattr(X, "__iter__"):
         return None
     if iter(X) is X:
@@ -109,13 +112,7 @@ class _Columns:
                     "turn it into numbers, as multiform.tables.TableClassifier does with tables that fit the memory."
                 )
             columns.append(values)
-        # As arrays are read: bytes and single precision as they are, other numbers where nothing of them is lost.
-        kind = np.result_type(*columns)
-        if kind != np.uint8 and kind != np.float64:
-            kind = np.dtype(np.float32 if kind.itemsize <= 2 or kind == np.float32 else np.float64)
-        X = np.empty((len(columns[0]), len(columns)), dtype=kind)
-        for place, values in enumerate(columns):
-            X[:, place] = values
+        X = side_by_side(columns)
         target = table.column(self.target)
         if target.null_count:
             raise ValueError(f"The target {self.target!r} has missing values; leave these rows out.")
@@ -124,6 +121,17 @@ class _Columns:
     @property
     def rows_a_reading(self) -> int:
         return max(1, READ_BYTES // (4 * len(self.names)))
+
+
+def side_by_side(columns: list[Array]) -> Array:
+    """As arrays are read: bytes and single precision as they are, other numbers where nothing of them is lost."""
+    kind = np.result_type(*columns)
+    if kind != np.uint8 and kind != np.float64:
+        kind = np.dtype(np.float32 if kind.itemsize <= 2 or kind == np.float32 else np.float64)
+    X = np.empty((len(columns[0]), len(columns)), dtype=kind)
+    for place, values in enumerate(columns):
+        X[:, place] = values
+    return X
 
 
 def _array(column: Any) -> Array:
@@ -175,6 +183,26 @@ class _LazyFrame:
         for number, frame in enumerate(batches):
             if len(frame):
                 yield self._columns.block(number, frame.to_arrow().combine_chunks())
+
+
+class _Mapped:
+    """A memory map that is larger than the memory: stretches of rows, in any order."""
+
+    names = None
+
+    def __init__(self, X: Array, y: Any, name: str) -> None:
+        self._X, self._y = X, np.asarray(y)
+        if self._y.shape != (len(X),):
+            raise ValueError(f"y of {name} must have the shape ({len(X)},), as X has rows; got {self._y.shape}.")
+        if X.dtype.kind not in "fiub":
+            raise ValueError(f"X of {name} must hold numbers; got {X.dtype}.")
+
+    def blocks(self, random: np.random.Generator | None) -> Generator[Block]:
+        size = max(1, READ_BYTES // (4 * self._X.shape[1]))
+        n_blocks = -(-len(self._X) // size)
+        for number in range(n_blocks) if random is None else random.permutation(n_blocks).tolist():
+            part = slice(number * size, (number + 1) * size)
+            yield Block(number, np.array(self._X[part]), self._y[part])
 
 
 class _Pairs:

@@ -11,7 +11,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
-from multiform.blocks import Source, source_of
+from multiform.blocks import source_of
 from multiform.defaults import MOST_NOISE, batch_size_for, components_for, noise_levels, solver_for, usual_noise
 from multiform.fitting import (
     TOGETHER_UP_TO,
@@ -27,7 +27,7 @@ from multiform.fitting import (
     validation_split,
     warn_if_overfitted,
 )
-from multiform.folds import group_codes, unit_samples
+from multiform.folds import group_codes, unit_samples, warn_of_copies
 from multiform.gaps import Gaussian
 from multiform.inputs import (
     check_input,
@@ -40,6 +40,7 @@ from multiform.inputs import (
     without_gaps,
 )
 from multiform.prediction import MemberFunctionMixin, fit_temperature, log_scores, mean_temperature
+from multiform.runtime import is_dask
 from multiform.separators import Scaling, Separators, entries_of, noise_energy
 from multiform.solvers import AdamSolver, CpmSolver
 from multiform.state import (
@@ -54,7 +55,7 @@ from multiform.state import (
     require_temperature,
     require_whole,
 )
-from multiform.streaming import small_enough, stream
+from multiform.streaming import Streamed, small_enough, stream
 from multiform.training import Member, Trained, Trainer
 
 __all__ = ["QMSClassifier", "fitted_classifier"]
@@ -137,8 +138,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         Start from the separators of the last fit.
     n_jobs : int or None, default=None
         Threads; None means all cores that the process may use. The model does not depend on it.
-    device : {"cpu", "cuda", "auto"}, default="cpu"
-        "cuda" trains and evaluates on an NVIDIA GPU (``pip install "multiform[gpu]"``), the same model up to rounding.
+    device : {"cpu", "cuda", "dask", "auto"}, default="cpu"
+        "dask" spreads the models of a batch (noise levels, folds, weightings) over the workers of the current client of
+        dask.distributed (``pip install "multiform[dask]"``); the model is the same. "cuda" trains and evaluates on an
+        NVIDIA GPU (``pip install "multiform[gpu]"``), the same model up to rounding.
         "auto" does so when there is a GPU and the problem is large enough to gain.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
@@ -206,7 +209,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         "calibrate": ["boolean"],
         "warm_start": ["boolean"],
         "n_jobs": [Integral, None],
-        "device": [StrOptions({"cpu", "cuda", "auto"})],
+        "device": [StrOptions({"cpu", "cuda", "dask", "auto"})],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -279,10 +282,12 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         X : array-like or sparse matrix of shape (n, p), or a source of blocks
             float32, uint8 and CSR are read as they are; anything else costs one float32 copy. NaN is a missing value.
             Rows that do not fit the memory come block by block: the path of a Parquet, CSV or Arrow file or of a
-            folder of them, a dataset of pyarrow, a lazy frame of polars, or any object that gives pairs (X, y) anew
-            whenever it is asked for an iterator (docs/big.md).
+            folder of them, a dataset of pyarrow, a lazy frame of polars, a memory map that is larger than half of the
+            memory, or any object that gives pairs (X, y) anew whenever it is asked for an iterator. A Dask array or
+            data frame is trained on by the cluster of the current client, where its partitions are (docs/big.md).
         y : array-like of shape (n,)
-            For files and datasets the name of the target column; None where X gives pairs.
+            For files and datasets the name of the target column; None where X gives pairs; for Dask collections
+            another one with the same partitions, or the name of a column.
         sample_weight : array-like of shape (n,), default=None
             0 means removed, 2 means repeated.
         X_val, y_val : array-like, default=None
@@ -300,11 +305,19 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             raise ValueError(
                 "X_val and y_val are used for early stopping only: set early_stopping=True, or leave them out."
             )
+        if is_dask(X):
+            from multiform.cluster import fit_on_cluster
+
+            self._refuse_for_blocks(sample_weight, groups)
+            streamed, names = fit_on_cluster(self, X, y, drawn_seed(self.random_state))
+            return self._set_streamed(streamed, names)
         source = source_of(X, y, type(self).__name__)
         if source is not None:
-            small = self._fit_blocks(source, sample_weight, groups)
-            if small is not None:
-                self._fit_arrays(*small)
+            self._refuse_for_blocks(sample_weight, groups)
+            small = small_enough(source, type(self).__name__)
+            if small is None:
+                return self._set_streamed(stream(self, source, drawn_seed(self.random_state)), source.names)
+            self._fit_arrays(small.X, small.y)
             if source.names is not None:
                 self.feature_names_in_ = np.array(source.names, dtype=object)
             return self
@@ -317,7 +330,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         gaps = has_gaps(self, X)
         groups = group_codes(groups, len(target), type(self).__name__, used_samples(sample_weight))
         if groups is None and (self.calibrate or self.early_stopping):
+            n_given = len(target)
             X, target, weight = unit_samples(X, target, weight)
+            if X_val is None:
+                warn_of_copies(X, type(self).__name__, n_given, stacklevel=6)
         X, gaussian = without_gaps(self, X, weight, gaps)
         seed = drawn_seed(self.random_state)
         class_weights = class_weights_of(self.class_weight, classes, target, weight)
@@ -399,8 +415,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         monitor.close(fitted | {"n_features_in_": self.n_features_in_})
         return self
 
-    def _fit_blocks(self, source: Source, sample_weight: Any, groups: Any) -> tuple[Any, Array] | None:
-        """Fit over blocks; or X and y, where they are so small that nothing is gained."""
+    def _refuse_for_blocks(self, sample_weight: Any, groups: Any) -> None:
         refused = {
             "sample_weight": sample_weight is not None,
             "groups": groups is not None,
@@ -414,18 +429,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                     f"{what} of QMSClassifier is for data that fit the memory, and X is a source of blocks: leave it "
                     "out, or read X into an array."
                 )
-        name = type(self).__name__
-        small = small_enough(source, name)
-        if small is not None:
-            return small.X, small.y
-        streamed = stream(self, source, drawn_seed(self.random_state))
+
+    def _set_streamed(self, streamed: Streamed, names: list[str] | None) -> QMSClassifier:
         fitted = self._fitted_attributes(streamed.separators, streamed.classes)
-        fitted.update(n_iter_=streamed.passes, loss_curve_=streamed.losses, noise_=streamed.noise)
+        fitted.update(n_iter_=streamed.plan.n_passes, loss_curve_=streamed.losses, noise_=streamed.plan.noise)
         fitted.update(temperature_=streamed.temperature, n_features_in_=fitted["components_"].shape[2])
+        if names is not None:
+            fitted["feature_names_in_"] = np.array(names, dtype=object)
         for earlier in ("_moments", "feature_names_in_", *UNSEEN):
             self.__dict__.pop(earlier, None)
         self.__dict__.update(fitted, **streamed.judged, _gaussian=None)
-        return None
+        return self
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]

@@ -19,6 +19,7 @@ from multiform.columns import (
     Encodings,
     Label,
     Measure,
+    Rank,
     column_from,
     frame_numbers,
     holds_words,
@@ -26,7 +27,7 @@ from multiform.columns import (
     places_of,
     warn_of_unknown,
 )
-from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver_for
+from multiform.defaults import MOST_NOISE, components_for, levels_to_try, solver_for, usual_partners
 from multiform.engines import evaluate
 from multiform.fitting import drawn_seed
 from multiform.folds import Split, drawn_folds, given_splits, group_codes, unit_samples, warn_of_copies
@@ -104,10 +105,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values or more have 12 at most, it tries "one-hot", too: "enriched" without the numbers that are one-hot.
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
-    partners : None, "trees" or list of classifiers, default=None
+    partners : "auto", "trees", None or list of classifiers, default="auto"
         Other classifiers, which enter the selection beside our own settings. They are fitted on the same folds, on the
         plain columns as our models read them (scaled), and need `predict_proba`. "trees": ExtraTrees, a random forest
-        (200 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone.
+        (200 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone, which is
+        quicker and has a geometry. "auto": trees from 1,000 rows on, but not for X that is sparse, wider than long, or
+        of more than 2 million cells.
     ensemble_size : int, default=10
         Steps of the greedy selection, the first of which takes one of our own settings.
     alpha : float in [0, 1), default=0.2
@@ -165,7 +168,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "noise": ["array-like", StrOptions({"auto"})],
         "encodings": [StrOptions({"auto", "plain", "enriched", "finer"}), list, tuple],
         "cv": ["cv_object"],
-        "partners": [StrOptions({"trees"}), list, tuple, None],
+        "partners": [StrOptions({"auto", "trees"}), list, tuple, None],
         "ensemble_size": [Interval(Integral, 1, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "alpha": [Interval(Real, 0, 1, closed="left")],
@@ -176,7 +179,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "missing": [StrOptions({"expectation", "refuse"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "n_jobs": [Integral, None],
-        "device": [StrOptions({"cpu", "cuda", "auto"})],
+        "device": [StrOptions({"cpu", "cuda", "dask", "auto"})],
         "random_state": ["random_state"],
     }
 
@@ -190,7 +193,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         encodings: Any = "auto",
         cv: Any = 5,
-        partners: Any = None,
+        partners: Any = "auto",
         ensemble_size: int = 10,
         n_components: int | str = "auto",
         alpha: float = 0.2,
@@ -266,11 +269,15 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds = int(folds.max()) + 1
         if n_folds < 2:
             raise ValueError(f"QMSClassifierCV needs at least 2 samples to split; got n_samples={len(target)}.")
-        others = partners_named(self.partners, n_folds, self.n_jobs)
+        asked = self.partners
+        if isinstance(asked, str) and asked == "auto":
+            asked = usual_partners(*X.shape, sparse=scipy.sparse.issparse(X))
+        others = partners_named(asked, n_folds)
         if categories is not None:
             categories, X = categories.crossed(X, target, folds, len(classes))
         encodings = Encodings(self.encodings).fit(X, gaps, finer=not others)
-        encoded, gaussian = without_gaps(self, encodings.transform(X, gaps), weight, gaps, categories is not None)
+        may_have_gaps = not (words is None and categories is None)  # a value that nobody knows is one
+        encoded, gaussian = without_gaps(self, encodings.transform(X, gaps), weight, gaps, may_have_gaps)
         n, m = len(target), len(classes)
         whole = np.ones(n) if weight is None else weight
         masks = [np.where(folds == fold, 0, whole).astype(np.float32) for fold in range(n_folds)]
@@ -344,7 +351,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.separators_ = Separators.stack([separators[member] for member in kept])
         self.factors_ = np.array([factors[member // n_folds] / n_folds for member in kept])
         with_share = np.flatnonzero(shares[n_own:])
-        self.partners_ = [partners[place] for place in with_share]
+        self.partners_ = [partners[place].compact() for place in with_share]
         self.partner_factors_ = factors[n_own:][with_share]
         fitted = {"_gaussian": gaussian, "frame_columns_": words, "categories_": categories}
         for name, part in fitted.items():  # those that this X has
@@ -372,7 +379,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not holds_words(X):
             return None, sorted(places), X
         words = learn_frame(X, owner)
-        places |= {place for place, column in enumerate(words) if isinstance(column, Label)}
+        places |= {place for place, column in enumerate(words) if _is_name(column)}
         return words, sorted(places), frame_numbers(words, X, owner)[0]
 
     def _read(self, X: Any) -> tuple[Any, bool]:
@@ -382,13 +389,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X, unknown = frame_numbers(self.frame_columns_, X, type(self).__name__)
         X = check_input(self, X, finite=False)
         gaps = has_gaps(self, X)
-        if self.categories_ is None:
-            return X, gaps
-        if self.frame_columns_ is None:
+        if self.categories_ is not None and self.frame_columns_ is None:
             names = getattr(self, "feature_names_in_", range(self.n_features_in_))
             unknown = {str(names[place]): count for place, count in self.categories_.count_unknown(X).items()}
         warn_of_unknown(unknown, type(self).__name__, stacklevel=4)
-        return self.categories_.columns(X), gaps or bool(unknown)
+        gaps = gaps or bool(unknown)
+        return (X if self.categories_ is None else self.categories_.columns(X)), gaps
 
     def _given_folds(self, splits: list[Split], n: int) -> Indices:
         folds = np.full(n, -1, dtype=np.intp)
@@ -522,16 +528,19 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @staticmethod
     def _words_from(state: Any, p: int, categories: Categories | None) -> list[Any]:
         """The columns of a frame; words have places among those that hold codes."""
-        require(
-            isinstance(state, list) and len(state) == p and categories is not None, "the columns of a frame are none"
-        )
+        require(isinstance(state, list) and len(state) == p, "the columns of a frame are none")
         words = [column_from(column) for column in state]
         require(all(isinstance(column, Measure | Label) for column in words), "a column of a frame is of no known kind")
         require(len({column.name for column in words}) == p, "two columns of a frame have one name")
-        coded = {one.place for one in categories.coded}  # type: ignore[union-attr]
-        known = all(place in coded for place, column in enumerate(words) if isinstance(column, Label))
+        coded = set() if categories is None else {one.place for one in categories.coded}
+        known = all(place in coded for place, column in enumerate(words) if _is_name(column))
         require(known, "the words of a column are no categories")
         return words
+
+
+def _is_name(column: Any) -> bool:
+    """Whether the numbers of a column of a frame only name its values."""
+    return isinstance(column, Label) and not isinstance(column, Rank)
 
 
 def _plain_columns(X: Any, encoded: Any) -> Any:

@@ -9,7 +9,10 @@ shares of the classes hide how much groups differ, and estimates are points too 
 
 from __future__ import annotations
 
+import operator
 import warnings
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -26,11 +29,11 @@ MANY_COPIES = 0.1  # share of the rows
 FEW_COPIES = 10
 MANY_VALUES = 20  # distinct ones in a column
 SAME = 0.99  # correlation of the ranks of columns that say the same
-SOME_COLUMNS = 64
+SOME_COLUMNS = 32
 MANY_UNITS = 20_000
 DRAWS = 100
 NOT_BY_CHANCE = 20  # times as many pairs of equal rows as chance would have it
-CHUNK_ROWS = 4096
+CHUNK_CELLS = 16_384  # of rows whose keys are computed at once: a starved machine has room for them
 
 
 class RepeatedRowsWarning(UserWarning):
@@ -154,34 +157,24 @@ def group_codes(groups: Any, n: int, name: str, used: Bools | None = None) -> In
 # ------------------------------------------------------------------------------------------------- repeated rows
 
 
-def warn_of_copies(X: Any, name: str, n_given: int | None = None) -> None:
+def warn_of_copies(X: Any, name: str, n_given: int | None = None, stacklevel: int = 5) -> None:
     """A warning where far more rows of X are copies of others than chance would have it.
 
-    `n_given` of them were given, the others are whole weights, counted.
-
-    If columns were independent, two rows would agree with the chance that is the product over columns of
-    sum_v c_v (c_v - 1) / (n (n - 1)), where c_v rows have the value v. Only columns of many values count: those of few
-    values often depend on each other, and whole tables of them repeat rows all the time.
+    `n_given` of them were given, the others are whole weights, counted. The `stacklevel` is of the caller of fit, past
+    scikit-learn's wrapper and ours.
     """
     n, p = X.shape
-    # Copies agree in any choice of columns; most wide tables are done after a few of them.
-    for columns in (slice(None, None, max(1, p // SOME_COLUMNS)), slice(None)):
+    # Copies agree in any choice of columns; most wide tables are done after a few of them, side by side in memory.
+    middle = max(0, (p - SOME_COLUMNS) // 2)
+    for columns in (slice(middle, middle + SOME_COLUMNS), slice(None, None, max(1, p // SOME_COLUMNS)), slice(None)):
         repeats = np.unique(row_keys(X[:, columns]), return_counts=True)[1]
         n_copies = n - len(repeats)
         if n_copies < max(MANY_COPIES * n, FEW_COPIES):
             return
-    observed, chance, n_pairs = float(repeats @ (repeats - 1)), 1.0, n * (n - 1)
-    counted: list[Array] = []
-    for j in range(p):
-        column = X[:, [j]].toarray().ravel() if scipy.sparse.issparse(X) else X[:, j]
-        values, index, counts = np.unique(column, return_inverse=True, return_counts=True)
-        if len(values) < MANY_VALUES or any(abs(np.corrcoef(index, other)[0, 1]) > SAME for other in counted):
-            continue
-        counted.append(index)
-        chance *= float(counts @ (counts - 1)) / n_pairs
-        if observed > NOT_BY_CHANCE * chance * n_pairs:
-            break
-    else:
+    columns_of_X = (X[:, [j]].toarray().ravel() if scipy.sparse.issparse(X) else X[:, j] for j in range(p))
+    if not any(
+        beyond_chance(repeats, n, chance) for chance in accumulate(chances_of_agreement(columns_of_X), operator.mul)
+    ):
         return
     weights = ""
     if n_given not in (None, n):
@@ -194,8 +187,30 @@ def warn_of_copies(X: Any, name: str, n_given: int | None = None) -> None:
         f"copies; if rows belong together, as those of one patient do, say so by groups.{weights} Else a model is "
         "judged on rows that it has seen, and its estimates are too good.",
         RepeatedRowsWarning,
-        stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
+        stacklevel=stacklevel,
     )
+
+
+def chances_of_agreement(columns: Iterable[Array]) -> Iterator[float]:
+    """Of each column, the chance that two rows agree in it; the product is that of equal rows, by independence.
+
+    It is sum_v c_v (c_v - 1) / (n (n - 1)), where c_v rows have the value v. Columns of few values, which often depend
+    on each other so that whole tables of them repeat rows all the time, and columns that say the same as one before
+    have a chance of 1.
+    """
+    counted: list[Array] = []
+    for column in columns:
+        values, index, counts = np.unique(column, return_inverse=True, return_counts=True)
+        if len(values) < MANY_VALUES or any(abs(np.corrcoef(index, other)[0, 1]) > SAME for other in counted):
+            yield 1.0
+            continue
+        counted.append(index)
+        yield float(counts @ (counts - 1)) / (len(index) * (len(index) - 1))
+
+
+def beyond_chance(repeats: Array, n: int, chance: float) -> bool:
+    """Whether n rows, of which so many are equal each, have far more equal pairs than this chance of one gives."""
+    return float(repeats @ (repeats - 1)) > NOT_BY_CHANCE * chance * n * (n - 1)
 
 
 def row_keys(X: Any) -> npt.NDArray[np.uint64]:
@@ -209,6 +224,7 @@ def row_keys(X: Any) -> npt.NDArray[np.uint64]:
         bits = X.data.astype(np.float64).view(np.uint64) * factors[X.indices]
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(bits, dtype=np.uint64)])
         return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
-    chunks = (X[i : i + CHUNK_ROWS].astype(np.float64) for i in range(0, X.shape[0], CHUNK_ROWS))
+    step = max(1, CHUNK_CELLS // max(1, X.shape[1]))
+    chunks = (X[i : i + step].astype(np.float64) for i in range(0, X.shape[0], step))
     # -0.0 + 0.0 = 0.0, so the two zeros have the same bits
     return np.concatenate([((chunk + 0.0).view(np.uint64) * factors).sum(axis=1, dtype=np.uint64) for chunk in chunks])

@@ -67,6 +67,8 @@ def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool
                 estimator, X, y, accept_sparse="csr", dtype=ACCEPTED, reset=reset, ensure_all_finite=finite
             )
     except ValueError as error:
+        if "X contains NaN" in str(error):
+            raise _gaps_refused(estimator) from error
         if "could not convert string to float" not in str(error):
             raise
         text = str(error).partition("float: ")[2].removeprefix("np.str_(").removesuffix(")")
@@ -107,14 +109,29 @@ def has_gaps(estimator: Any, X: Any) -> bool:
     name = type(estimator).__name__
     allowed = getattr(estimator, "missing", "refuse") == "expectation"
     with np.errstate(over="ignore", invalid="ignore"):
-        assert_all_finite(entries, allow_nan=allowed, estimator_name=name, input_name="X")
+        assert_all_finite(entries, allow_nan=True, estimator_name=name, input_name="X")
     found = bool(np.isnan(entries).any())
+    if found and not allowed:
+        raise _gaps_refused(estimator)
     if found and scipy.sparse.issparse(X):
         raise ValueError(
             f"Sparse X of {name} must not hold NaN: what is not stored is 0, and missing values are read in dense X "
             "only. Give X.toarray(), or impute."
         )
     return found
+
+
+def _gaps_refused(estimator: Any) -> ValueError:
+    """Of an estimator that takes no NaN: which ones of ours do, instead of which ones of scikit-learn."""
+    other = (
+        'set missing="expectation"'
+        if hasattr(estimator, "missing")
+        else "use QMSClassifierCV or QMSClassifier, which take the mean over what they may be"
+    )
+    return ValueError(
+        f"Input X contains NaN, missing values, which {type(estimator).__name__} does not take; impute them in a "
+        f"Pipeline before it, e.g. by scikit-learn's SimpleImputer(add_indicator=True), or {other}."
+    )
 
 
 def without_gaps(

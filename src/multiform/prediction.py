@@ -6,10 +6,12 @@ p_k(x) = f_k(x)^(-1/T) / sum_j f_j(x)^(-1/T), the softmax of -log f / T.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,7 +19,7 @@ from multiform._typing import Array, Doubles
 from multiform.engines import evaluate
 from multiform.gaps import Filled, Gaussian
 from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array, filled, has_gaps
-from multiform.runtime import on_gpu
+from multiform.runtime import is_dask, on_gpu
 from multiform.separators import Scaling, Separators
 
 MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
@@ -29,6 +31,16 @@ MOST_FACTOR = 2.0  # between the temperature with the least log loss and the one
 def separators_of(model: MemberFunctionMixin, like: MemberFunctionMixin | None = None) -> Separators:
     """The separators of a fitted model; `like` is another one whose scaling they are to have, to be stacked with it."""
     return Separators.of_components(model.components_, model.offsets_, (like or model)._scaling)
+
+
+def _blockwise(method: Callable[[Any, Any], Array]) -> Callable[[Any, Any], Any]:
+    """The same method; of a Dask array or data frame lazily, a Dask array of an answer for every partition."""
+
+    @wraps(method)
+    def ask(self: Any, X: Any) -> Any:
+        return _of_partitions(self, method.__name__, X) if is_dask(X) else method(self, X)
+
+    return ask
 
 
 class MemberFunctionMixin:
@@ -43,6 +55,7 @@ class MemberFunctionMixin:
     n_jobs: int | None
     device: str
 
+    @_blockwise
     def member_values(self, X: Any) -> Array:
         """``f_k(x) = ||A_k x - b_k||^2`` of every sample and class: shape (n, m), the smallest decides.
 
@@ -63,20 +76,24 @@ class MemberFunctionMixin:
             return evaluate(separators, X, self.device, self.n_jobs)
         return expected_values(separators, filled(self, X, self._gaussian), self.device, self.n_jobs)
 
+    @_blockwise
     def predict(self, X: Any) -> Array:
         """The class with the smallest member function."""
         f = self.member_values(X)
         return _named(self.classes_, f.argmin(axis=1))
 
+    @_blockwise
     def decision_function(self, X: Any) -> Array:
         """``-log f``, higher is better: shape (n, m); with two classes (n,), positive for the second."""
         scores = log_scores(self.member_values(X))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
+    @_blockwise
     def predict_proba(self, X: Any) -> Array:
         """Calibrated chances, ``f_k^(-1/T)`` normalised: shape (n, m)."""
         return probabilities(log_scores(self.member_values(X)), self.temperature_)
 
+    @_blockwise
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of `predict_proba`."""
         logarithm: Array = np.log(self.predict_proba(X))  # where the chances are
@@ -87,7 +104,33 @@ class MemberFunctionMixin:
         from sklearn.metrics import accuracy_score  # it takes a while to load
 
         answers, y, sample_weight = as_host(self.predict(X)), as_host(y), as_host(sample_weight)
+        if is_dask(answers):
+            answers, y = answers.compute(), y.compute() if is_dask(y) else y
         return float(accuracy_score(y, answers, sample_weight=sample_weight))
+
+
+def _of_partitions(model: MemberFunctionMixin, method: str, X: Any) -> Any:
+    """What a method says of a Dask collection, computed when it is asked for; sizes that X does not know stay so."""
+    from dask import array, delayed
+
+    check_is_fitted(model, "components_")
+    m, sizes = len(model.classes_), [np.nan] * X.npartitions
+    single = False
+    if isinstance(X, array.Array):
+        X = X.rechunk({1: -1}) if X.ndim == 2 and X.numblocks[1] > 1 else X
+        sizes, single = X.chunks[0], X.dtype in (np.float32, np.uint8)
+    kind = model.classes_.dtype if method == "predict" else np.dtype(np.float32 if single else np.float64)
+    width = () if method == "predict" or (method == "decision_function" and m == 2) else (m,)
+    whole = delayed(model)
+    answers = [
+        array.from_delayed(delayed(_of_partition)(whole, method, part, width, kind), (size, *width), kind)
+        for size, part in zip(sizes, np.ravel(X.to_delayed()).tolist(), strict=True)
+    ]
+    return array.concatenate(answers, allow_unknown_chunksizes=True)
+
+
+def _of_partition(model: MemberFunctionMixin, method: str, X: Any, width: tuple[int, ...], kind: Any) -> Array:
+    return np.asarray(getattr(model, method)(X) if len(X) else np.empty((0, *width)), dtype=kind)
 
 
 def labels_and_chances(model: MemberFunctionMixin, X: Any) -> tuple[Array, Array]:
@@ -180,7 +223,7 @@ def _log_sharpness(scores: Array, target: Array, weight: Doubles) -> Doubles:
     while moving.any():
         least, most = np.where(slope < 0, now, least), np.where(slope < 0, most, now)
         step = np.divide(slope, bend, out=np.full_like(slope, np.inf), where=bend > 0)
-        inside = (least < now - step) & (now - step < most)
+        inside = (least <= now - step) & (now - step <= most)  # a step of nothing is where it ends
         last, now = now, np.where(moving, np.where(inside, now - step, (least + most) / 2), now)
         moving &= abs(now - last) >= PRECISE
         slope, bend = slopes(now) if moving.any() else (slope, bend)
@@ -214,4 +257,4 @@ def mean_temperature(scores: Array, target: Array, weight: Array | None = None) 
         return float(np.exp(least))
     if too_high(most) >= 0:
         return float(np.exp(most))
-    return float(np.exp(brentq(too_high, least, most, xtol=1e-10)))
+    return float(np.exp(scipy.optimize.brentq(too_high, least, most, xtol=1e-10)))

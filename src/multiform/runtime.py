@@ -52,6 +52,15 @@ def _cores(affinity: int, most: str | None) -> int:
     return int(joblib.cpu_count())
 
 
+def memory_to_use() -> int:
+    """Bytes that this process may use: half of the machine's memory, or of what its container may have."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")] if hasattr(os, "sysconf") else []
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        with suppress(OSError, ValueError), open(path) as file:
+            limits.append(int(file.read()))  # "max" is no number, and no limit
+    return min(limits, default=1 << 32) // 2
+
+
 def jobs_for(n_jobs: int | None, n_tasks: int) -> int | None:
     """``n_jobs`` for joblib, which starts as many workers as it is told to: no more than there are tasks.
 
@@ -118,6 +127,15 @@ def on_gpu(X: Any) -> bool:
         return True
     cuda = 2  # DLPack's number for it
     return hasattr(X, "__dlpack_device__") and int(X.__dlpack_device__()[0]) == cuda
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is a Dask array or data frame, which is computed by whoever asks for it.
+
+    >>> is_dask([1, 2])
+    False
+    """
+    return hasattr(X, "__dask_graph__") and hasattr(X, "to_delayed")
 
 
 @functools.cache

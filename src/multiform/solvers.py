@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from multiform._typing import Floats, Ints
+from multiform._typing import Floats, Indices, Ints
 from multiform.runtime import in_threads, single_threaded_blas
 from multiform.separators import Rows
 from multiform.starts import ENOUGH_SAMPLES, ClassScatter, drawn_start
@@ -203,6 +203,19 @@ class ModelBatch:
             return self.sample_weight
         weight: Floats = self.sample_weight[member]
         return weight
+
+    def part(self, members: Sequence[int] | Indices) -> ModelBatch:
+        """Some of the members."""
+        own = None if self.sample_weight is None or self.sample_weight.ndim == 1 else self.sample_weight
+        return replace(
+            self,
+            class_weight=self.class_weight[members],
+            noise=self.noise[members],
+            seed=self.seed[members],
+            sample_weight=self.sample_weight if own is None else own[members],
+            columns=None if self.columns is None else [self.columns[member] for member in members],
+            start=None if self.start is None else [self.start[member] for member in members],
+        )
 
     def member_columns(self, member: int) -> Ints | None:
         return None if self.columns is None else self.columns[member]

@@ -11,16 +11,17 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Generator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, closing
+from copy import copy
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from multiform import progress
-from multiform._typing import Array, Bools, Doubles, Indices, Ints
+from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.blocks import Block, Source, ahead, buffered
 from multiform.defaults import auto_passes, batch_size_for, components_for, usual_noise
 from multiform.fitting import HELD_OUT
@@ -29,9 +30,9 @@ from multiform.prediction import log_scores, mean_temperature
 from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver, Moments
 from multiform.starts import ENOUGH_SAMPLES
-from multiform.training import Member, Trained, Trainer
+from multiform.training import Member, Trainer
 
-__all__ = ["SortedRowsWarning", "Streamed", "small_enough", "stream"]
+__all__ = ["Known", "Look", "Plan", "Shown", "SortedRowsWarning", "State", "Streamed", "small_enough", "stream"]
 
 SMALL_BYTES = 1 << 27  # of X in single precision: with no more nothing is gained by blocks
 BUFFER_BYTES = 1 << 24  # two of them are held, and what is being read
@@ -52,14 +53,13 @@ class Streamed:
     classes: Array
     temperature: float
     judged: dict[str, Any]  # the accuracy on rows held out, and their number, where there are any
-    noise: float
-    passes: int
+    plan: Plan
     losses: list[float]
 
 
 def small_enough(source: Source, name: str) -> Block | None:
     """All rows of a source that has no more than SMALL_BYTES; None of a larger one."""
-    with closing(buffered(_checked(source, None, name), SMALL_BYTES)) as buffers:
+    with closing(buffered(_checked(source, None, name, finite=False), SMALL_BYTES)) as buffers:
         first = next(buffers, None)
         if first is None:
             raise ValueError(f"X of {name} has no rows.")
@@ -69,59 +69,93 @@ def small_enough(source: Source, name: str) -> Block | None:
 def stream(model: Any, source: Source, seed: int) -> Streamed:
     """The separators of a QMSClassifier for the rows of a source."""
     name = type(model).__name__
-    known = _first_look(model, source, seed)
-    n, p, m = int(known.counts.sum()) - known.n_held_out, known.scaling.center.size, len(known.classes)
-    batch_size = batch_size_for(model.batch_size, n)
-    n_passes = auto_passes(n, batch_size, "adam") if isinstance(model.max_iter, str) else int(model.max_iter)
-    q = components_for(model.n_components, n, p, m)
-    noise = usual_noise(n, p) if isinstance(model.noise, str) else float(model.noise)
-    class_weights = of_mean_one(_class_weights(model, known), None)
-    with known.trainer(model, slice(known.n_held_out, None)) as trainer:
-        starts = trainer.starts([seed + member for member in range(model.n_models)], q, noise)
-    moments: list[Moments] | None = None
+    look = Look(model, seed)
+    with closing(ahead(_checked(source, None, name))) as blocks:
+        for block in blocks:
+            look.add(block)
+    known = look.known()
+    plan = Plan.of(model, known)
+    state = State(known.starts(model, plan, seed))
     losses: list[float] = []
     sorted_rows = False
-    shown = _Progress(model, n, n_passes)
-    for number in range(n_passes):
+    shown = Shown(model, plan)
+    for number in range(plan.n_passes):
         done, lost = 0, 0.0
-        blocks = _checked(source, np.random.default_rng([seed, number]), name, p)
-        with closing(ahead(buffered(_without_held_out(blocks, known, seed), BUFFER_BYTES))) as buffers:
+        blocks = _checked(source, np.random.default_rng([seed, number]), name, known.n_features)
+        with closing(ahead(buffered(_without_held_out(blocks, known), BUFFER_BYTES))) as buffers:
             for place, X, y in buffers:
-                first, last = (_cosine((number + rows / n) / n_passes) for rows in (done, done + len(y)))
-                solver = AdamSolver(
-                    1, batch_size, first * float(model.learning_rate), revisit=1.0, final_rate=last / first
-                )
-                members = [
-                    Member(drawn, noise, class_weights, None, None, start)
-                    for drawn, start in zip(_seeds([seed, number, place], len(starts)), starts, strict=True)
-                ]
-                target = _codes(y, known.classes, name)
-                sorted_rows = sorted_rows or _lacks_a_frequent_class(target, known)
-                begin, end = ((1 + number + rows / n) / (1 + n_passes) for rows in (done, done + len(y)))
-                with (
-                    progress.part(begin, end),
-                    Trainer.of(model, X, target, known.classes, None, scaling=known.scaling) as trainer,
-                ):
-                    trained = trainer.train(members, solver, q, moments=moments)
-                starts, moments = trained.coefficients, trained.moments
-                done, lost = done + len(y), lost + trained.losses[0][-1] * len(y)
+                target = known.codes(y, name)
+                sorted_rows = sorted_rows or known.lacks_a_frequent_class(target)
+                begin, end = ((number + rows / plan.n) / plan.n_passes for rows in (done, done + len(y)))
+                with shown.part(begin, end):
+                    state, loss = plan.advance(model, known, X, target, state, [seed, number, place], begin, end)
+                done, lost = done + len(y), lost + loss * len(y)
                 shown.show(number, done, lost / done)
-        if done != n:
+        if done != plan.n:
             raise ValueError(
-                f"X of {name} had {n:,} rows to train on when it was gone through first, and {done:,} in pass "
+                f"X of {name} had {plan.n:,} rows to train on when it was gone through first, and {done:,} in pass "
                 f"{number + 1}; a source must give the same rows every time."
             )
         losses.append(lost / done)
     shown.close()
     if sorted_rows:
-        warnings.warn(
-            f"The rows of X of {name} seem to be sorted: a buffer of them lacked a class that is frequent, and the "
-            "model leans to what it has seen last. Write them in a random order once (shuffle), or as a Parquet "
-            "file of many small row groups, which are read in a random order.",
-            SortedRowsWarning,
-            stacklevel=6,
+        warn_of_sorted_rows(name)
+    return Streamed(*known.calibrated(model, plan, state), plan, losses)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where training stands, for each of the models: coefficients, and Adam's moments after the first steps."""
+
+    coefficients: list[Floats]
+    moments: list[Moments] | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        return 3 * sum(one.nbytes for one in self.coefficients)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is settled before the first step, from the parameters of a model and the number of rows."""
+
+    n: int  # to train on
+    n_passes: int
+    batch_size: int
+    n_components: int
+    noise: float
+    class_weights: Floats
+
+    @classmethod
+    def of(cls, model: Any, known: Known) -> Plan:
+        n = int(known.counts.sum()) - known.n_held_out
+        batch_size = batch_size_for(model.batch_size, n)
+        each = np.arange(len(known.classes))  # "balanced" from the counts alone: a sample of each class stands for all
+        weights = class_weights_of(model.class_weight, known.classes, each, known.counts.astype(np.float64))
+        return cls(
+            n=n,
+            n_passes=auto_passes(n, batch_size, "adam") if isinstance(model.max_iter, str) else int(model.max_iter),
+            batch_size=batch_size,
+            n_components=components_for(model.n_components, n, known.n_features, len(known.classes)),
+            noise=usual_noise(n, known.n_features) if isinstance(model.noise, str) else float(model.noise),
+            class_weights=of_mean_one(weights, None),
         )
-    return _calibrated(model, known, trained, noise, n_passes, losses)
+
+    def advance(
+        self, model: Any, known: Known, X: Array, target: Ints, state: State, seeds: list[int], begin: float, end: float
+    ) -> tuple[State, float]:
+        """Once over these rows, from the share `begin` of the whole fit to `end`; and their mean loss."""
+        first, last = _cosine(begin), _cosine(end)
+        rate = first * float(model.learning_rate)
+        solver = AdamSolver(1, self.batch_size, rate, revisit=1.0, final_rate=last / first)
+        drawn = np.random.default_rng(seeds).integers(np.iinfo(np.int32).max, size=len(state.coefficients)).tolist()
+        members = [
+            Member(seed, self.noise, self.class_weights, None, None, start)
+            for seed, start in zip(drawn, state.coefficients, strict=True)
+        ]
+        with Trainer.of(model, X, target, known.classes, None, scaling=known.scaling) as trainer:
+            trained = trainer.train(members, solver, self.n_components, moments=state.moments)
+        return State(trained.coefficients, trained.moments), trained.losses[0][-1]
 
 
 def _cosine(share: float) -> float:
@@ -129,21 +163,28 @@ def _cosine(share: float) -> float:
     return max(LEAST_RATE, 0.5 + 0.5 * float(np.cos(np.pi * min(1.0, share))))
 
 
-def _seeds(of: list[int], n: int) -> list[int]:
-    return [int(drawn) for drawn in np.random.default_rng(of).integers(np.iinfo(np.int32).max, size=n)]
+def warn_of_sorted_rows(name: str) -> None:
+    warnings.warn(
+        f"The rows of X of {name} seem to be sorted: a buffer of them lacked a class that is frequent, and the "
+        "model leans to what it has seen last. Write them in a random order once (shuffle), or as a Parquet "
+        "file of many small row groups, which are read in a random order.",
+        SortedRowsWarning,
+        stacklevel=7,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the first look
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class Known:
     """What the first time through has found.
 
     Every row has a number from 0 to 1, drawn at random. Those of the smallest ones are `rows`, in that order: first the
     `n_held_out` that are not trained on, their numbers up to `threshold`.
     """
 
+    seed: int
     classes: Array
     counts: Indices
     scaling: Scaling
@@ -152,40 +193,117 @@ class _Known:
     n_held_out: int
     threshold: float
 
-    def trainer(self, model: Any, part: slice) -> Trainer:
-        """Of some of the rows."""
+    @property
+    def n_features(self) -> int:
+        return int(self.scaling.center.size)
+
+    def without_rows(self) -> Known:
+        """What may be told to anybody."""
+        return replace(self, rows=self.rows[:0], target=self.target[:0])
+
+    def trained_on(self, block: Block) -> Bools:
+        """Which rows of a block are not held out."""
+        return _numbers(block, self.seed) > self.threshold
+
+    def codes(self, y: Array, name: str) -> Ints:
+        """Labels as the places of their classes."""
+        codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        if (self.classes[codes] != y).any():
+            raise ValueError(f"y of {name} holds a label that was not there when it was gone through first.")
+        return codes.astype(np.int32)
+
+    def lacks_a_frequent_class(self, target: Ints) -> bool:
+        """Of a hundred rows or more; such a class is missing by chance in one of 150 such buffers at most."""
+        frequent = self.counts >= FREQUENT * self.counts.sum()
+        return len(target) >= 100 and bool((np.bincount(target, minlength=len(frequent))[frequent] == 0).any())
+
+    def starts(self, model: Any, plan: Plan, seed: int) -> list[Floats]:
+        """Where each of the models starts, by the rows that are not held out."""
+        with self._trainer(model, slice(self.n_held_out, None)) as trainer:
+            return trainer.starts([seed + member for member in range(model.n_models)], plan.n_components, plan.noise)
+
+    def calibrated(self, model: Any, plan: Plan, state: State) -> tuple[Separators, Array, float, dict[str, Any]]:
+        """What was trained; its classes; its temperature by the rows held out, and what is judged on these."""
+        judged: dict[str, Any] = {}
+        temperature = 1.0
+        with self._trainer(model, slice(self.n_held_out if self.n_held_out else None)) as trainer:
+            members = [Member(0, plan.noise, plan.class_weights)] * model.n_models
+            separators = trainer.merged(state.coefficients, members)
+            if self.n_held_out:
+                scores = log_scores(trainer.values(separators, slice(None)))
+                temperature = mean_temperature(scores, trainer.target)
+                right = scores.argmax(axis=1) == trainer.target
+                judged = {"oof_accuracy_": float(right.mean()), "oof_samples_": len(right)}
+        return separators, self.classes, temperature, judged
+
+    def _trainer(self, model: Any, part: slice) -> Trainer:
         return Trainer.of(model, self.rows[part], self.target[part], self.classes, None, scaling=self.scaling)
 
 
-def _first_look(model: Any, source: Source, seed: int) -> _Known:
-    name = type(model).__name__
-    columns = _Columns(model.n_jobs)
-    classes, counts = np.empty(0, dtype=object), np.empty(0)
-    n_held_out = HELD_OUT if model.calibrate else 0
-    drawn = _Drawn(n_held_out + ENOUGH_SAMPLES)
-    with closing(ahead(_checked(source, None, name))) as blocks:
-        for block in blocks:
-            columns.add(block.X)
-            labels, n = np.unique(block.y, return_counts=True)
-            found: Array = np.concatenate([classes, labels]) if len(classes) else labels
-            classes, places = np.unique(found, return_inverse=True)
-            counts = np.bincount(places, weights=np.concatenate([counts, n])).astype(np.float64)
-            if len(classes) > MOST_CLASSES:
-                raise ValueError(f"y of {name} has more than {MOST_CLASSES:,} different labels: is it a measurement?")
-            drawn.add(block, _numbers(block, seed))
-    check_classification_targets(classes)
-    if len(classes) < 2:
-        raise ValueError(f"{name} needs samples of at least 2 classes in y; got 1 class, {classes[0]}.")
-    numbers, rows, labels = drawn.rows()
-    threshold = float(numbers[n_held_out - 1]) if n_held_out else -1.0
-    target = _codes(labels, classes, name)
-    scaling = columns.scaling(model.scaling)
-    return _Known(classes, counts.astype(np.intp), scaling, rows, target, n_held_out, threshold)
+class Look:
+    """What is learnt of rows by going through them once, block by block; looks at parts of them can be put together."""
+
+    def __init__(self, model: Any, seed: int) -> None:
+        self._name, self._rule, self._seed = type(model).__name__, model.scaling, seed
+        self._n_held_out = HELD_OUT if model.calibrate else 0
+        self._columns, self._drawn = _Columns(model.n_jobs), _Drawn(self._n_held_out + ENOUGH_SAMPLES)
+        self._classes, self._counts = np.empty(0, dtype=object), np.empty(0)
+
+    def copy(self) -> Look:
+        """One that can go on by itself."""
+        other = copy(self)
+        other._columns, other._drawn = copy(self._columns), copy(self._drawn)
+        return other
+
+    def add(self, block: Block) -> None:
+        self._columns.add(block.X)
+        self._count(*np.unique(block.y, return_counts=True))
+        self._drawn.add(_numbers(block, self._seed), block.X, block.y)
+
+    def merge(self, other: Look) -> None:
+        """What another one has learnt of other rows."""
+        if other._columns.n:
+            self._columns.merge(other._columns)
+            self._count(other._classes, other._counts)
+            self._drawn.add(*other._drawn.rows())
+
+    def _count(self, classes: Array, counts: Array) -> None:
+        found: Array = np.concatenate([self._classes, classes]) if len(self._classes) else classes
+        self._classes, places = np.unique(found, return_inverse=True)
+        self._counts = np.bincount(places, weights=np.concatenate([self._counts, counts])).astype(np.float64)
+        if len(self._classes) > MOST_CLASSES:
+            raise ValueError(f"y of {self._name} has more than {MOST_CLASSES:,} different labels: is it a measurement?")
+
+    def known(self) -> Known:
+        if not self._columns.n:
+            raise ValueError(f"X of {self._name} has no rows.")
+        check_classification_targets(self._classes)
+        if len(self._classes) < 2:
+            raise ValueError(f"{self._name} needs samples of at least 2 classes in y; got 1 class, {self._classes[0]}.")
+        numbers, rows, labels = self._drawn.rows()
+        # Of few rows no more than a tenth is held out.
+        n_held_out = min(self._n_held_out, int(self._counts.sum()) // 10)
+        return Known(
+            self._seed,
+            self._classes,
+            self._counts.astype(np.intp),
+            self._columns.scaling(self._rule),
+            rows,
+            np.searchsorted(self._classes, labels).astype(np.int32),
+            n_held_out,
+            float(numbers[n_held_out - 1]) if n_held_out else -1.0,
+        )
 
 
 def _numbers(block: Block, seed: int) -> Doubles:
     """A number from 0 to 1 for every row, the same whenever it is read."""
     return np.random.default_rng([seed, block.number]).random(len(block.y))
+
+
+def _without_held_out(blocks: Iterable[Block], known: Known) -> Generator[Block]:
+    for block in blocks:
+        kept = known.trained_on(block)
+        yield block if kept.all() else Block(block.number, block.X[kept], block.y[kept])
 
 
 class _Drawn:
@@ -195,9 +313,10 @@ class _Drawn:
         self._most = most
         self._kept: tuple[Doubles, Array, Array] | None = None
 
-    def add(self, block: Block, numbers: Doubles) -> None:
-        parts: tuple[Array, ...] = numbers, block.X, block.y
+    def add(self, *parts: Array) -> None:
+        """Numbers, X and y of more rows."""
         if self._kept is not None:
+            numbers = parts[0]
             few = numbers < self._kept[0][-1] if len(self._kept[0]) == self._most else np.ones(len(numbers), dtype=bool)
             if not few.any():
                 return
@@ -214,22 +333,28 @@ class _Columns:
     """Mean, variance and extremes of columns that come in parts (Chan, Golub and LeVeque 1979)."""
 
     def __init__(self, n_jobs: int | None) -> None:
-        self._n_jobs, self._n, self._kind = n_jobs, 0, np.dtype(np.uint8)
+        self._n_jobs, self.n, self._kind = n_jobs, 0, np.dtype(np.uint8)
         self._mean = self._scatter = self._least = self._most = np.empty(0)
 
     def add(self, X: Array) -> None:
         mean, deviation, least, most = column_figures(X, None, self._n_jobs)
-        n, scatter = len(X), len(X) * deviation**2
-        if self._n:
+        part = _Columns(self._n_jobs)
+        part.n, part._kind = len(X), X.dtype
+        part._mean, part._scatter, part._least, part._most = mean, len(X) * deviation**2, least, most
+        self.merge(part)
+
+    def merge(self, other: _Columns) -> None:
+        mean, scatter, least, most, n = other._mean, other._scatter, other._least, other._most, other.n
+        if self.n:
             apart = mean - self._mean
-            scatter = self._scatter + scatter + apart**2 * (self._n * n / (self._n + n))
-            mean = self._mean + apart * (n / (self._n + n))
+            scatter = self._scatter + scatter + apart**2 * (self.n * n / (self.n + n))
+            mean = self._mean + apart * (n / (self.n + n))
             least, most = np.minimum(self._least, least), np.maximum(self._most, most)
-        self._kind = np.result_type(self._kind, X.dtype)
-        self._n, self._mean, self._scatter, self._least, self._most = self._n + n, mean, scatter, least, most
+        self._kind = np.result_type(self._kind, other._kind)
+        self.n, self._mean, self._scatter, self._least, self._most = self.n + n, mean, scatter, least, most
 
     def scaling(self, rule: str) -> Scaling:
-        moments = self._mean, np.sqrt(self._scatter / self._n), self._least, self._most
+        moments = self._mean, np.sqrt(self._scatter / self.n), self._least, self._most
         chosen = scaling_by(rule, moments, self._kind, self._kind, moments[2:])
         return as_applied(chosen, self._kind in (np.float32, np.uint8))
 
@@ -238,83 +363,63 @@ class _Columns:
 
 
 def _checked(
-    source: Source, random: np.random.Generator | None, name: str, n_features: int | None = None
+    source: Source,
+    random: np.random.Generator | None,
+    name: str,
+    n_features: int | None = None,
+    *,
+    finite: bool = True,
 ) -> Generator[Block]:
-    """The blocks of a source; all have the same columns, and finite numbers."""
+    """The blocks of a source; all have the same columns, and finite numbers unless gaps may stand there."""
     for block in source.blocks(random):
         n_features = block.X.shape[1] if n_features is None else n_features
         if block.X.shape[1] != n_features:
             raise ValueError(
                 f"The blocks of X of {name} must have the same columns; got {n_features} and {block.X.shape[1]}."
             )
-        X = block.X if block.X.dtype in (np.uint8, np.float32) else block.X.astype(np.float64)
-        if X.dtype.kind == "f" and not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
-            bad = int(np.flatnonzero(~np.isfinite(X).all(axis=0))[0])
-            column = repr(source.names[bad]) if source.names else bad
-            raise ValueError(
-                f"Column {column} of X of {name} holds NaN or infinity. Missing values are read in arrays and tables "
-                "that fit the memory only; impute them first, or leave these rows or the column out."
-            )
-        yield block._replace(X=X)
+        block = as_read(block)
+        if finite:
+            check_finite(block.X, source.names, f"X of {name}")
+        yield block
 
 
-def _without_held_out(blocks: Generator[Block], known: _Known, seed: int) -> Generator[Block]:
-    for block in blocks:
-        kept: Bools = _numbers(block, seed) > known.threshold
-        yield block if kept.all() else Block(block.number, block.X[kept], block.y[kept])
+def as_read(block: Block) -> Block:
+    """Bytes and single precision as they are, all else in double precision."""
+    return block if block.X.dtype in (np.uint8, np.float32) else block._replace(X=block.X.astype(np.float64))
 
 
-def _codes(y: Array, classes: Array, name: str) -> Ints:
-    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
-    if (classes[codes] != y).any():
-        raise ValueError(f"y of {name} holds a label that was not there when it was gone through first.")
-    return codes.astype(np.int32)
+def check_finite(X: Array, names: list[str] | None, what: str) -> None:
+    if X.dtype.kind == "f" and not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
+        bad = int(np.flatnonzero(~np.isfinite(X).all(axis=0))[0])
+        raise ValueError(
+            f"Column {repr(names[bad]) if names else bad} of {what} holds NaN or infinity. Missing values are read in "
+            "arrays and tables that fit the memory only; impute them first, or leave these rows or the column out."
+        )
 
 
-def _lacks_a_frequent_class(target: Ints, known: _Known) -> bool:
-    """Of a hundred rows or more; such a class is missing by chance in one of 150 such buffers at most."""
-    frequent = known.counts >= FREQUENT * known.counts.sum()
-    return len(target) >= 100 and bool((np.bincount(target, minlength=len(frequent))[frequent] == 0).any())
+# --------------------------------------------------------------------------------------------------- what is shown
 
 
-def _class_weights(model: Any, known: _Known) -> Array:
-    """By scikit-learn's rules, from the counts alone: a sample of each class that stands for all."""
-    each = np.arange(len(known.classes))
-    return class_weights_of(model.class_weight, known.classes, each, known.counts.astype(np.float64))
+class Shown:
+    """Rows done and the time left, for `verbose`; and to whoever listens, the look being the first part of all."""
 
+    def __init__(self, model: Any, plan: Plan) -> None:
+        self._verbose, self._plan, self._start = model.verbose, plan, time.monotonic()
 
-# --------------------------------------------------------------------------------------------------- what comes out
-
-
-def _calibrated(
-    model: Any, known: _Known, trained: Trained, noise: float, passes: int, losses: list[float]
-) -> Streamed:
-    separators, temperature = trained.merged(range(model.n_models)), 1.0
-    judged: dict[str, Any] = {}
-    if known.n_held_out:
-        with known.trainer(model, slice(known.n_held_out)) as trainer:
-            scores = log_scores(trainer.values(separators, slice(None)))
-        temperature = mean_temperature(scores, trainer.target)
-        right = scores.argmax(axis=1) == trainer.target
-        judged = {"oof_accuracy_": float(right.mean()), "oof_samples_": len(right)}
-    return Streamed(separators, known.classes, temperature, judged, noise, passes, losses)
-
-
-class _Progress:
-    """Rows done and the time left, for `verbose`."""
-
-    def __init__(self, model: Any, n_rows: int, n_passes: int) -> None:
-        self._verbose, self._n_rows, self._n_passes = model.verbose, n_rows, n_passes
-        self._start = time.monotonic()
+    def part(self, begin: float, end: float) -> AbstractContextManager[None]:
+        """What is done inside are these shares of the passes."""
+        n = self._plan.n_passes
+        return progress.part((1 + n * begin) / (1 + n), (1 + n * end) / (1 + n))
 
     def show(self, number: int, rows: int, loss: float) -> None:
         if not self._verbose:
             return
-        share = (number + rows / self._n_rows) / self._n_passes
+        n, n_passes = self._plan.n, self._plan.n_passes
+        share = (number + rows / n) / n_passes
         left = (time.monotonic() - self._start) * (1 - share) / share
         end = "\r" if sys.stderr.isatty() else "\n"
         sys.stderr.write(
-            f"QMSClassifier: pass {number + 1}/{self._n_passes}, {rows:,} of {self._n_rows:,} rows, loss {loss:.4f}, "
+            f"QMSClassifier: pass {number + 1}/{n_passes}, {rows:,} of {n:,} rows, loss {loss:.4f}, "
             f"{left:.0f} s left{end}"
         )
         sys.stderr.flush()

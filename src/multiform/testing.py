@@ -251,14 +251,8 @@ def check_batch_equals_singles(engine: Engine, solver: str = "adam") -> None:
     batch = sample_batch(problem)
     together = solve(problem, batch, CPU_SOLVERS[solver], engine)
     for member in range(len(batch)):
-        alone = solve(problem, _single(batch, member), CPU_SOLVERS[solver], engine)
+        alone = solve(problem, batch.part([member]), CPU_SOLVERS[solver], engine)
         np.testing.assert_array_equal(
             alone.coefficients[0], together.coefficients[member], err_msg=f"{solver}, member {member}"
         )
         assert alone.losses[0] == together.losses[member]
-
-
-def _single(batch: ModelBatch, member: int) -> ModelBatch:
-    own = ("class_weight", "noise", "seed", "sample_weight", "columns", "start")
-    parts: dict[str, Any] = {name: getattr(batch, name) for name in own if getattr(batch, name) is not None}
-    return replace(batch, **{name: part[member : member + 1] for name, part in parts.items()})

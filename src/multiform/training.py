@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Floats, Ints
-from multiform.engines import CpuEngine, Engine, ReferenceEngine, TrainingState, engine_for, solve
+from multiform.engines import CpuEngine, Engine, TrainingState, engine_for, solve
 from multiform.gaps import Filled
 from multiform.inputs import choose_scaling
 from multiform.separators import Scaling, Separators, as_stored, noise_energy
@@ -140,8 +140,7 @@ class Trainer:
         if isinstance(solver, CpmSolver) and not solver.frozen_own and self.rows.sparse:
             _refuse_dense_layout(*self.rows.stored.shape)
         if isinstance(solver, AdamSolver):
-            # A GPU has the rows dense, and trains them so.
-            by_row = self.rows.sparse and isinstance(engine, CpuEngine | ReferenceEngine)
+            by_row = self.rows.sparse and engine.reads_sparse
             solver = replace(solver, by_row=by_row)
             if moments is not None and (moments[0][1].ndim == 2) != by_row:
                 moments = None  # of rows that were stored otherwise
@@ -163,6 +162,33 @@ class Trainer:
         """f of some of the samples; of one that had gaps, the expectation."""
         f = separators.values(self.rows.part(samples), self.engine)
         return f if self._filled is None else self._filled[samples].added(f, separators)
+
+    def separators(self, coefficients: Floats, member: Member) -> Separators:
+        """The member functions of a member with these coefficients."""
+        energy = noise_energy(coefficients, member.noise)
+        return Separators(coefficients, self.scaling, self.n_classes, columns=member.columns, noise=energy)
+
+    def merged(self, coefficients: Sequence[Floats], members: Sequence[Member]) -> Separators:
+        """One model with the rows of all these: f_k = mean over members of f_k / level, times the mean level.
+
+        A sum of member functions is a member function. The loss does not see the scale of a model's f, so each is
+        divided by its own level first, the geometric mean of its values on some of the samples; their mean level is the
+        scale that training is used to.
+        """
+        return self.separators(self.merged_rows(coefficients, members), members[0])
+
+    def merged_rows(self, coefficients: Sequence[Floats], members: Sequence[Member]) -> Floats:
+        """The rows of `merged`."""
+        if len(members) == 1:
+            return coefficients[0]
+        n = len(self.target)
+        some = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
+        models = map(self.separators, coefficients, members)
+        values = [self.values(model, some) for model in models]
+        levels = np.array([np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64) for f in values])
+        factors = np.exp((levels.mean() - levels) / 2) / np.sqrt(len(members))
+        rows = [one * np.float32(factor) for one, factor in zip(coefficients, factors, strict=True)]
+        return np.concatenate(rows, axis=1)
 
     @property
     def engine(self) -> Engine:
@@ -194,40 +220,26 @@ class Trained:
 
     def separators(self, member: int = 0) -> Separators:
         """The member functions of one member."""
-        return self._separators(self.coefficients[member], member)
+        return self._trainer.separators(self.coefficients[member], self._members[member])
 
     def merged(self, members: Sequence[int]) -> Separators:
-        """One model with the rows of all these: f_k = mean over members of f_k / level, times the mean level.
-
-        A sum of member functions is a member function. The loss does not see the scale of a model's f, so each is
-        divided by its own level first, the geometric mean of its values on some of the samples; their mean level is the
-        scale that training is used to.
-        """
-        return self._separators(self._rows_of(members), members[0])
+        """One model with the rows of all these (`Trainer.merged`)."""
+        coefficients, described = self._some(members)
+        return self._trainer.merged(coefficients, described)
 
     def in_one(self, members: Sequence[int]) -> Separators:
         """The same f_k with no more rows than Lemma 1 needs, p + 1 for p features.
 
         With M = (A_k b_k), f_k(x) = ||M (x, -1)||^2 = ||R (x, -1)||^2 for the R of M = QR.
         """
-        rows = self._rows_of(members).astype(np.float64)
-        return self._separators(np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float32), members[0])
+        coefficients, described = self._some(members)
+        rows = self._trainer.merged_rows(coefficients, described).astype(np.float64)
+        reduced = np.asarray(np.linalg.qr(rows, mode="r"), dtype=np.float32)
+        return self._trainer.separators(reduced, described[0])
 
-    def _rows_of(self, members: Sequence[int]) -> Floats:
-        if len(members) == 1:
-            return self.coefficients[members[0]]
-        n = len(self._trainer.target)
-        some = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
-        values = [self._trainer.values(self.separators(member), some) for member in members]
-        levels = np.array([np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64) for f in values])
-        factors = np.exp((levels.mean() - levels) / 2) / np.sqrt(len(members))
-        rows = [self.coefficients[member] * np.float32(factor) for member, factor in zip(members, factors, strict=True)]
-        return np.concatenate(rows, axis=1)
-
-    def _separators(self, coefficients: Floats, member: int) -> Separators:
-        trainer, described = self._trainer, self._members[member]
-        energy = noise_energy(coefficients, described.noise)
-        return Separators(coefficients, trainer.scaling, trainer.n_classes, columns=described.columns, noise=energy)
+    def _some(self, members: Sequence[int]) -> tuple[list[Floats], list[Member]]:
+        coefficients = self.coefficients
+        return [coefficients[member] for member in members], [self._members[member] for member in members]
 
 
 def _refuse_dense_layout(n: int, p: int) -> None:

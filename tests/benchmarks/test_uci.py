@@ -8,9 +8,9 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 
-from benchmarks import peers, uci
+from benchmarks import cells, peers, uci
+from benchmarks.cells import Result, append_cell, read_cells
 from benchmarks.peers import Model
-from benchmarks.uci import Result
 
 KNN = Model("kNN", peers.knn)
 
@@ -104,6 +104,19 @@ def test_summary():
     assert uci.sets_table(results, models).rows[1] == {"set": "two", "a": 50.0, "b": 70.0, "c": 60.0}
 
 
+def test_times_are_told_over_catboosts():
+    models = [Model("CatBoost", peers.lda), Model("ours", peers.lda)]
+    seconds = {("one", "CatBoost"): (2.0, 4.0), ("one", "ours"): (1.0, 3.0), ("two", "CatBoost"): (1.0, 1.0)}
+    seconds["two", "ours"] = 3.0, 1.0
+    results = [
+        Result(*key, "1", 0, "x", 0.5, wall, 1.0, 0, processor_seconds=processor)
+        for key, (wall, processor) in seconds.items()
+    ]
+    first, second = uci.times_table(results, models).rows
+    assert list(first.values()) == ["CatBoost", 1, 1, 0, 1, 1, 0]
+    assert list(second.values()) == ["ours", 1.75, 3, 1, 0.875, 1, 0]
+
+
 def run(folder, output, *more):
     arguments = ["--data", str(folder), "--output", str(output), "--n-jobs", "1", "--only", "kNN,LDA", *more]
     return uci.main(arguments)
@@ -128,6 +141,33 @@ def test_resume_repeats_nothing_that_is_known(folder, tmp_path, capsys, monkeypa
     assert "2 sets, 3-fold cross-validation" in table
 
 
+def test_known_sets_alone(folder, tmp_path, capsys):
+    output = tmp_path / "results"
+    with pytest.raises(SystemExit, match="2"):
+        run(folder, output, "--known")
+    assert "of no set all cells of ['LDA', 'kNN'] are there" in capsys.readouterr().err
+    run(folder, output, "--sets", "first")
+    assert run(folder, output, "--known") == 0
+    assert "1 sets, 3-fold" in (output / "uci.md").read_text()
+
+
+def test_peers_cells_that_others_take_on(folder, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(uci, "PEERS", tmp_path / "peers.csv")
+    output = tmp_path / "results"
+    run(folder, output, "--sets", "first")
+    append_cell(output / "uci-cells.csv", Result("first", "QMS", "1", 0, "x", 0.5, 2.0, 1.0, 0))
+    assert run(folder, output, "--keep") == 0
+    assert run(folder, output, "--keep") == 0  # once more changes nothing
+    text = (tmp_path / "peers.csv").read_text()
+    assert text.startswith("# peers' cells")
+    found = read_cells(tmp_path / "peers.csv").values()
+    assert {result.model for result in found} == {"kNN", "LDA"}
+    assert all(np.isnan(result.fit_seconds) for result in found)
+    capsys.readouterr()
+    run(folder, tmp_path / "elsewhere", "--sets", "first", "--resume")  # another machine computes nothing
+    assert "first: kNN" not in capsys.readouterr().out
+
+
 def test_resume_does_not_trust_changed_data(folder, tmp_path, capsys):
     output = tmp_path / "results"
     run(folder, output, "--sets", "first")
@@ -141,22 +181,41 @@ def test_resume_does_not_trust_changed_data(folder, tmp_path, capsys):
     assert "first: kNN" in capsys.readouterr().out
 
 
-def test_ours_are_always_run_again(folder, tmp_path, monkeypatch, capsys):
-    ours = Model("QMS", peers.knn, ours=True)
-    monkeypatch.setattr(uci.settings, "UCI", (ours,))
-    arguments = ["--data", str(folder), "--output", str(tmp_path / "out"), "--only", "ours", "--resume"]
-    for _ in range(2):
-        uci.main(arguments)
-        assert "first: QMS" in capsys.readouterr().out
-
-
-def test_ours_are_kept_where_that_is_asked(folder, tmp_path, monkeypatch, capsys):
+def test_ours_are_run_again_when_our_code_has_changed(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(uci.settings, "UCI", (Model("QMS", peers.knn, ours=True),))
-    arguments = ["--data", str(folder), "--output", str(tmp_path / "out"), "--only", "ours"]
-    uci.main(arguments)
-    capsys.readouterr()
-    uci.main([*arguments, "--resume", "all"])
-    assert "first: QMS" not in capsys.readouterr().out
+    arguments = ["--data", str(folder), "--output", str(tmp_path / "out"), "--only", "ours", "--resume"]
+    for code, again in ((b"one", True), (b"one", False), (b"two", True)):
+        monkeypatch.setattr(cells, "_our_code", lambda code=code: code)
+        uci.main(arguments)
+        assert ("first: QMS" in capsys.readouterr().out) == again
+
+
+def test_our_code_is_part_of_the_key(folder, monkeypatch):
+    ours, theirs = Model("m", peers.knn, ours=True), Model("m", peers.knn)
+    path = folder / "first.npz"
+    assert b"class QMSClassifierCV" in cells._our_code()
+    assert cells.key_of(path, ours, 0)[:4] == cells.key_of(path, theirs, 0)[:4]
+    before = cells.key_of(path, ours, 0), cells.key_of(path, theirs, 0)
+    monkeypatch.setattr(cells, "_our_code", lambda: b"other")
+    after = cells.key_of(path, ours, 0), cells.key_of(path, theirs, 0)
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+def test_cells_survive_a_run_that_was_killed(tmp_path):
+    path = tmp_path / "folder" / "cells.csv"
+    first, second = (Result(name, "a, b", "1", 0, "x", 0.5, 2.0, 1.0, 0) for name in ("one", "two"))
+    append_cell(path, first)
+    with open(path, "a") as stream:
+        stream.write("two,a")  # half a line
+    assert read_cells(path).keys() == {first.key}
+    append_cell(path, second)
+    append_cell(path, replace(second, accuracy=0.75))
+    found = read_cells(path)
+    assert found.keys() == {first.key, second.key}
+    assert found[second.key].accuracy == 0.75
+    assert np.isnan(found[first.key].log_loss)
+    assert read_cells(tmp_path / "none.csv") == {}
 
 
 def test_groups_of_sets(folder):

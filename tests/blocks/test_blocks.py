@@ -241,7 +241,7 @@ def test_bad_sources_get_a_sentence(data, small_buffers, tmp_path):
         ((file, "Y"), ValueError, "y names the column 'Y', which is not there; there are x, z, y"),
         ((file, "y"), ValueError, "Column 'z' holds string, and blocks must hold numbers"),
         ((tmp_path / "none.parquet", "y"), FileNotFoundError, "no such file or folder"),
-        ((parquet(tmp_path, x=[1.0, 2.0, None], y=[0, 1, 1]), "y"), ValueError, "Column 'x' of X of QMSClassifier"),
+        ((Pairs(np.where(X.max() == X, np.nan, X), y), None), ValueError, "Column 2 of X of QMSClassifier holds NaN"),
         ((parquet(tmp_path, x=[1.0, 2.0, 3.0], y=[0, 1, None]), "y"), ValueError, "target 'y' has missing values"),
         ((parquet(tmp_path, y=[0, 1, 1]), "y"), ValueError, "no column but the target"),
         ((iter(Pairs(X, y)), None), ValueError, "can be gone through only once"),
@@ -264,6 +264,32 @@ def test_bad_sources_get_a_sentence(data, small_buffers, tmp_path):
     for given_, settings in (({"sample_weight": np.ones(N)}, {}), ({"groups": y}, {}), ({}, {"solver": "cpm"})):
         with pytest.raises(ValueError, match="is for data that fit the memory, and X is a source of blocks"):
             QMSClassifier(**settings).fit(Pairs(X, y), **given_)
+
+
+def test_gaps_of_what_fits_the_memory_are_read_as_in_an_array(data, tmp_path):
+    X, y = data
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.float32(np.nan), X)[:3_000]
+    path = parquet(tmp_path, **{f"x{k}": pa.array(X[:, k], from_pandas=True) for k in range(P)}, kind=y[:3_000])
+    model, ordinary = QMSClassifier(random_state=0).fit(path, "kind"), QMSClassifier(random_state=0).fit(X, y[:3_000])
+    np.testing.assert_array_equal(model.components_, ordinary.components_)
+
+
+def test_a_memory_map_larger_than_the_memory_is_read_in_blocks(data, small_buffers, tmp_path, monkeypatch):
+    X, y = data
+    mapped = np.memmap(tmp_path / "x", np.float32, "w+", shape=X.shape)
+    mapped[:] = X
+    assert source_of(mapped, y, "a model") is None
+    monkeypatch.setattr("multiform.blocks.memory_to_use", lambda: X.nbytes - 1)
+    monkeypatch.setattr("multiform.blocks.READ_BYTES", 4 * P * 1_000)
+    source = source_of(mapped, y, "a model")
+    blocks = {block.number: block for block in source.blocks(np.random.default_rng(0))}
+    assert list(blocks) != sorted(blocks)
+    np.testing.assert_array_equal(np.concatenate([blocks[number].X for number in sorted(blocks)]), X)
+    fresh, truth = drawn(8_000, 1)
+    model = QMSClassifier(random_state=0).fit(mapped, y)
+    assert model.score(fresh, truth) > QMSClassifier(random_state=0).fit(X, y).score(fresh, truth) - 0.01
+    with pytest.raises(ValueError, match=r"y of QMSClassifier must have the shape \(24000,\)"):
+        QMSClassifier().fit(mapped, y[:-1])
 
 
 def test_a_source_that_changes_is_refused(data, small_buffers):

@@ -111,6 +111,7 @@ def test_parameters_are_not_touched_by_a_fit(blobs):
     assert all(model.get_params()[name] is value for name, value in before.items())
 
 
+@pytest.mark.filterwarnings("ignore::multiform.folds.RepeatedRowsWarning")
 def test_inside_scikit_learns_own_machinery(blobs):
     X, y = blobs
     assert cross_val_score(make_pipeline(StandardScaler(), QMSClassifier(random_state=0)), X, y, cv=3).mean() > 0.5

@@ -12,7 +12,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.utils import get_tags
 
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier
@@ -214,12 +214,30 @@ def test_a_column_of_nothing_but_gaps(missing):
 # ----------------------------------------------------------------------------------------------------- what is refused
 
 
+def test_who_takes_gaps_is_said_by_who_does_not():
+    X, y = load_wine(return_X_y=True)
+    gaps, match = with_gaps(X, 0.1), "which LoyaltyClassifier does not take; impute .* or use QMSClassifierCV"
+    with pytest.raises(ValueError, match=match):
+        LoyaltyClassifier().fit(gaps, y)
+    model = LoyaltyClassifier(QMSClassifier(max_iter=2, noise=1.0), cv=2, random_state=0).fit(X, y)
+    for ask in (model.predict, model.predict_proba, model.predict_loyalty, model.loyalty_score):
+        with pytest.raises(ValueError, match=match):
+            ask(gaps)
+
+
+def test_a_transformer_of_others_reads_no_gaps():
+    X, y = load_wine(return_X_y=True)
+    model = QMSClassifierCV((1.0,), encodings=[PolynomialFeatures(1)], cv=2, max_iter=2, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="PolynomialFeatures cannot be used with missing values in X"):
+        model.predict(with_gaps(X, 0.1))
+
+
 def test_what_is_refused():
     X, y = load_wine(return_X_y=True)
     gaps = with_gaps(X, 0.1)
     sparse = scipy.sparse.csr_matrix(gaps)
     for make in (QMSClassifier, QMSClassifierCV):
-        with pytest.raises(ValueError, match=f"Input X contains NaN.\n{make.__name__}"):
+        with pytest.raises(ValueError, match=f"X contains NaN, .*, which {make.__name__} does not .* set missing="):
             make(missing="refuse").fit(gaps, y)
         with pytest.raises(ValueError, match=f"Sparse X of {make.__name__} must not hold NaN"):
             make().fit(sparse, y)

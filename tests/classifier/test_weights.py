@@ -23,6 +23,7 @@ def blobs():
 KINDS = {"float64": np.float64, "float32": np.float32, "csr": lambda X: scipy.sparse.csr_matrix(X)}
 
 
+@pytest.mark.filterwarnings("ignore::multiform.folds.RepeatedRowsWarning")  # which is what is asked for
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("solver", ["cpm", "cpm-literal"])
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0}])
@@ -53,6 +54,7 @@ def test_weight_zero_is_removed_exactly(weighted, solver):
     assert zero.temperature_ == removed.temperature_
 
 
+@pytest.mark.filterwarnings("ignore::multiform.folds.RepeatedRowsWarning")
 @pytest.mark.parametrize("solver", ["adam", "cpm"])
 def test_the_unit_of_weights_does_not_matter(weighted, solver):
     X, y, weight = weighted
@@ -61,6 +63,7 @@ def test_the_unit_of_weights_does_not_matter(weighted, solver):
     np.testing.assert_allclose(one.components_, many.components_, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::multiform.folds.RepeatedRowsWarning")
 def test_weights_are_repetitions_in_distribution_for_adam(blobs):
     """Over seeds, weighted and repeated fits differ from each other no more than two repeated fits do."""
     X, y = blobs

@@ -62,7 +62,7 @@ def test_quit_is_no_sex(ward, sit):
     code, out, err = sit(ward / "plan.mfm", "quit")
     assert code == 0
     assert "sex (m, w):" in err
-    assert "The case is left; nothing was given." in err
+    assert "The case was left before there was any result." in err
     assert "not finished; next is sex" in out
 
 
@@ -87,7 +87,7 @@ def test_one_can_insist(ward, sit, lines, tmp_path):
     assert "note: age is 540, and patients had 29 to 7" in out
     assert "it is recorded, and not used." in out
     assert json.loads(case.read_text())["notes"]
-    assert f"The case is kept in {case}; the same command goes on with it." in err
+    assert f"The case is saved in {case}; the same command goes on with it." in err
 
 
 def test_another_value_in_between_is_no_insisting(ward, sit, tmp_path):
@@ -111,7 +111,7 @@ def test_undo_skip_and_na(ward, sit, tmp_path):
 def test_help_says_what_can_be_typed(ward, sit):
     _, _, err = sit(ward / "plan.mfm", "help", "quit")
     for word in ("undo", "skip", "na", "quit", "NAME=VALUE", ":quit", "!"):
-        assert word in err.split("help says what else can be typed.")[1]
+        assert word in err.split("help shows what else you can type.")[1]
 
 
 def test_results_may_be_volunteered(ward, sit, tmp_path):
@@ -145,7 +145,7 @@ def test_a_test_of_several_results(ward, sit, tmp_path, call):
     assert json.loads(out)["notes"][0].startswith("age is 540, and patients had 29 to 7")
     assert call("diagnose", ward / "several.mfm", "-e", "talk=shoe:3", "--json")[0] == 1
     _, _, err = sit(ward / "several.mfm", "w", "quit")
-    assert "nothing was given" in err
+    assert "The case was left before there was any result." in err
 
 
 def test_what_was_given_can_be_given_again(ward, sit, call):

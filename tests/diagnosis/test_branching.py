@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 
-from multiform import DiagnosisPlanner, load, save
+from multiform import DiagnosisPlanner, QMSClassifier, load, save
 from multiform.diagnosis import FewPatientsWarning, ThetaNotReachedWarning, WeakEvidenceWarning
 from multiform.diagnosis._masked import MaskedModels
 from tests.diagnosis.worlds import COSTS, patients
@@ -84,6 +84,21 @@ def test_masked_models_say_what_the_formula_says():
         A, b, noise = (part[fold[i]] for part in (quadratics.components, quadratics.offsets, quadratics.energy))
         f = ((A @ inputs[i] - b) ** 2).sum(axis=1) + noise
         np.testing.assert_allclose(models.unseen(tests)[i], -np.log(f), rtol=2e-3, atol=2e-3)
+
+
+def test_tests_that_tell_nothing_are_left_out():
+    """What tells stays; most of the noise goes, and its results then change no answer."""
+    X, y = patients(240)
+    X = np.hstack([X[:, :2], np.random.default_rng(1).normal(size=(240, 8))]).astype(np.float32)
+    models = MaskedModels(
+        X, y.astype(np.int32), np.arange(240) % 3, np.arange(10), 2, QMSClassifier(noise=1.0), (), 0, 1, n_tests=10
+    )
+    assert not models._idle[:2].any()
+    assert models._idle[2:].sum() >= 4
+    other = np.where(models._idle, 3.0, X).astype(np.float32)
+    np.testing.assert_array_equal(models.scores(0b1111111111, X), models.scores(0b1111111111, other))
+    everything_told = models.scores(0b1111111111, np.where(models._idle, X, X + 3).astype(np.float32))
+    assert not np.array_equal(models.scores(0b1111111111, X), everything_told)
 
 
 def test_what_was_not_done_is_not_billed_not_guessed_and_not_needed():

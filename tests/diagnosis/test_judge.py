@@ -15,6 +15,7 @@ from multiform.diagnosis._judge import (
     calibrated,
     expected_regret,
     fit_correction,
+    fit_law,
     fit_sharpness,
     fit_trust,
     regret,
@@ -88,10 +89,22 @@ def test_slope_and_spread_of_what_is_to_come():
     target = (rng.random(4000) < expit(later)).astype(np.int32)
     scores = np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
     full = np.column_stack([expit(-later), expit(later)])
-    [(sharpness, slope, spread, *_)] = fit_trust(scores[None], full, target, 0.0)
+    [(sharpness, slope, spread, *_, narrowing)] = fit_trust(scores[None], full, target, 0.0)
+    assert narrowing == pytest.approx(0, abs=0.05)
     assert sharpness == pytest.approx(1, abs=0.1)
     assert slope == pytest.approx(1, abs=0.1)
     assert spread == pytest.approx(0.5, abs=0.05)
+
+
+def test_what_is_to_come_narrows_for_those_who_are_sure():
+    """Of two kinds of patients the set tells one nearly everything and the other nothing; the law knows it of both."""
+    rng = np.random.default_rng(0)
+    sure = np.repeat([0.2, 4.0], 500) + rng.normal(0, 0.1, 1000)
+    later = np.where(sure > 2, sure + rng.normal(0, 0.3, 1000), rng.normal(0, 4.0, 1000))
+    (slope,), (spread,), (narrowing,) = fit_law(sure[None], later[None])
+    assert slope == pytest.approx(1, abs=0.05)
+    assert spread * np.exp(-narrowing * 0.2) == pytest.approx(4, rel=0.1)
+    assert spread * np.exp(-narrowing * 4.0) == pytest.approx(0.3, rel=0.1)
 
 
 def test_the_correction_minimises_the_penalised_deviance():
@@ -118,20 +131,23 @@ def test_corrected_regrets_are_what_is_forgone():
     full = np.where(target[:, None] == [0, 1], 0.999, 0.001)
     scores = np.column_stack([-odds / 2, odds / 2]).astype(np.float32)
     [trust] = fit_trust(scores[None], full, target, 0.0)
-    sharpness, slope, spread, *_ = trust
+    sharpness, slope, spread, *_, narrowing = trust
+    assert narrowing < 0.3  # all are as sure
     chances = calibrated(sharpness, scores)
     forgone = full.max(axis=1) - full[np.arange(3000), chances.argmax(axis=1)]
     assert regret(trust, chances).mean() == pytest.approx(forgone.mean(), rel=0.1)
-    normal = expected_regret(np.log(chances.max(axis=1) / chances.min(axis=1)), slope, spread)
+    sure = np.log(chances.max(axis=1) / chances.min(axis=1))
+    normal = expected_regret(sure, slope, spread * np.exp(-narrowing * sure.mean()))
     assert normal.mean() < 0.7 * forgone.mean()
 
 
 def test_doubts(judge):
     _, _, doubt = judge.opinion(37)
-    sharpness, slope, spread, stretch, *shifts = judge.trusts[37, ()]
+    sharpness, slope, spread, stretch, *shifts, narrowing = judge.trusts[37]
     chances = calibrated(sharpness, judge.models.unseen(37))
     chance = chances.max(axis=1)
-    normal = expected_regret(np.log(chance / (1 - chance)), slope, spread)
+    sure = np.log(chance / (1 - chance))
+    normal = np.array([expected_regret(one, slope, spread * np.exp(-narrowing * one)) for one in sure])
     shift = np.array(shifts)[chances.argmax(axis=1)]
     np.testing.assert_allclose(doubt, 0.01 * (normal / 0.01) ** stretch * np.exp(shift), rtol=1e-5)
     other = Judge(judge.models, "calibrated", 511, judge.common, judge.full)

@@ -12,6 +12,8 @@ from tests.named_engines import cpu
 class Relay:
     """A fourth engine, as a cluster would be: it passes everything on, and counts."""
 
+    reads_sparse = True
+
     def __init__(self, inner):
         self.inner, self.begun, self.evaluated, self.released = inner, 0, [], 0
 

@@ -346,12 +346,12 @@ def test_what_python_refuses_has_no_chances(fitted, samples, name, double):
         for bad in (np.nan, np.inf, -np.inf):
             given = X.copy()
             given[7, column] = bad
-            if name == "loyalty" or not np.isnan(
-                bad
-            ):  # others answer in the mean over what is missing, as no graph can
-                with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
-                    fitted[name].predict_proba(given)
             found = predictions(onnx_model, given)
+            if name in ("qms", "cv") and np.isnan(bad):
+                np.testing.assert_allclose(found["probabilities"], fitted[name].predict_proba(given), atol=CLOSE)
+                continue
+            with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+                fitted[name].predict_proba(given)
             assert np.isnan(found["probabilities"][7]).all()
             assert found["label"][7] == fitted[name].classes_[0]
             if name == "loyalty":
@@ -375,9 +375,32 @@ def test_rows_far_off_have_chances(fitted, samples, name):
         np.testing.assert_array_equal(found["label"], fitted[name].predict(given))
 
 
-def test_a_model_of_missing_values_stays_here(samples):
-    X, y = samples[0][:200].copy(), samples[1][:200]
-    X[::3, 0] = np.nan
-    with pytest.raises(ValueError, match="cannot export a QMSClassifierCV that was trained on missing values"):
-        to_onnx(QMSClassifierCV((0.3,), cv=2, max_iter=5, random_state=0).fit(X, y))
-    to_onnx(QMSClassifier(max_iter=5, random_state=0).fit(X, y))
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["qms", "cv", "partner", "independent"])
+def test_the_mean_over_what_is_missing(samples, name, kind):
+    """Rows with no gap, some, and nothing else; models trained with gaps, and without."""
+    random = np.random.default_rng(1)
+    X, y = samples[0][:400].copy(), samples[1][:400]
+    X[random.random(X.shape) < 0.2] = np.nan
+    shared = {"cv": 2, "max_iter": 3, "random_state": 0}
+    model = {
+        "qms": QMSClassifier(max_iter=5, random_state=0),
+        "cv": QMSClassifierCV((0.3,), encodings=["plain", "enriched"], **shared),
+        "partner": QMSClassifierCV((0.3,), partners=[PARTNERS["extra trees"]], **shared),
+        "independent": QMSClassifier(max_iter=5, random_state=0),
+    }[name]
+    if name == "independent":  # more columns than have correlations
+        X = np.hstack([X, random.normal(size=(400, 200))]).astype(np.float32)
+    for trained in (X, np.nan_to_num(X, nan=1.0)):
+        model.fit(trained, y)
+        if model._gaussian is None:
+            continue
+        assert (model._gaussian.correlation is None) == (name == "independent")
+        onnx_model = to_onnx(model, double=kind is np.float64)
+        new = np.concatenate([X, np.full_like(X[:1], np.nan), np.nan_to_num(X[:5])]).astype(kind)
+        for rows in (new, new[-5:], new[:0]):
+            found = predictions(onnx_model, rows)
+            assert len(found["label"]) == len(rows)
+            if len(rows):
+                np.testing.assert_array_equal(found["label"], model.predict(rows))
+                np.testing.assert_allclose(found["probabilities"], model.predict_proba(rows), atol=CLOSE)

@@ -19,11 +19,11 @@ pytest.importorskip("skl2onnx")
 CLOSE = 1e-5
 
 
-def people(n=300, gaps=True):
+def people(n=300):
     """A column of every kind but free text."""
     random = np.random.default_rng(3)
     kind = random.integers(0, 3, n)
-    gap = lambda k, cells: [None if gaps and row % k == 0 else cell for row, cell in enumerate(cells)]  # noqa: E731
+    gap = lambda k, cells: [None if row % k == 0 else cell for row, cell in enumerate(cells)]  # noqa: E731
     day = datetime.datetime(1962, 2, 25)
     return pl.DataFrame(
         {
@@ -47,17 +47,17 @@ def answers(onnx_model, model, table):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "gaps"),
+    "estimator",
     [
-        (QMSClassifier(random_state=0), True),
-        (LoyaltyClassifier(random_state=0), True),
-        (TriageClassifier(LoyaltyClassifier(random_state=0), target_accuracy=0.7, random_state=0), True),
-        (QMSClassifierCV(random_state=0), False),
+        QMSClassifier(random_state=0),
+        LoyaltyClassifier(random_state=0),
+        TriageClassifier(LoyaltyClassifier(random_state=0), target_accuracy=0.7, random_state=0),
+        QMSClassifierCV(random_state=0),
     ],
     ids=["qms", "loyalty", "triage", "cv"],
 )
-def test_the_same_answers_on_the_training_rows(estimator, gaps):
-    table = people(gaps=gaps)
+def test_the_same_answers_on_the_training_rows(estimator):
+    table = people()
     model = TableClassifier(estimator).fit(table, "level")
     found = answers(to_onnx(model), model, table)
     np.testing.assert_array_equal(found["label"], model.predict(table))
@@ -107,14 +107,32 @@ def test_metadata_name_columns_classes_and_version():
     assert {one["name"]: one["role"] for one in columns}["smoker"] == "boolean"
 
 
-def test_of_free_text_the_input_is_the_weights_of_its_words():
-    words = [f"patient says that the {['left', 'right'][k % 2]} side hurts on day {k}" for k in range(100)]
-    table = pl.DataFrame({"note": words, "x": np.random.default_rng(0).normal(size=100)})
-    model = TableClassifier(QMSClassifier(random_state=0)).fit(table, [0, 1] * 50)
-    found = answers(to_onnx(model), model, table)
-    assert onnx_inputs(model, table)["note"].shape == (100, model.columns_[0].width)
+def test_free_text_as_it_is():
+    """Case, accents, ligatures, fractions, blanks of all kinds, letters of others; nothing, and no known word."""
+    random = np.random.default_rng(0)
+    words = ["Übelkeit ÜBEL", "ÉTÉ été", "Schmerz,", "stark;stark", "nur(nachts)", "½ 3/4", "straße", "ﬁeber", "日本"]
+    words += ["Te\u0301", "a_b", "e.g. • naïve"]
+    notes = [f"{' '.join(random.choice(words, 9))} tag\n{k}\u00a0{['links', 'RECHTS'][k % 2]}" for k in range(100)]
+    notes[7] = None
+    table = pl.DataFrame({"note": notes, "x": random.normal(size=100)})
+    model = TableClassifier(QMSClassifier(random_state=0), texts=["note"]).fit(table, [0, 1] * 50)
+    assert {"ubelkeit", "stark", "nachts", "1", "strasse"} & set(model.columns_[0].words) == {
+        "ubelkeit",
+        "stark",
+        "nachts",
+        "1",
+    }
+    onnx_model = to_onnx(model)
+    found = answers(onnx_model, model, table)
     np.testing.assert_array_equal(found["label"], model.predict(table))
-    np.testing.assert_allclose(found["probabilities"], model.predict_proba(table), atol=CLOSE)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(table), atol=1e-12)
+    assert onnx_inputs(model, table)["note"][0, 0] == notes[0]
+    assert not found["unfamiliar"].any()
+    odd = pl.DataFrame({"note": ["", "xyz", "linksrechts", "Links!"], "x": [0.0] * 4})
+    found = answers(onnx_model, model, odd)
+    assert found["unfamiliar"].tolist() == [False, True, True, False]
+    np.testing.assert_array_equal(found["unfamiliar"], [row in model.familiarity(odd).rows["note"] for row in range(4)])
+    assert len(answers(onnx_model, model, odd.head(0))["label"]) == 0
 
 
 @pytest.mark.parametrize("name", ["08-crosses", "25-french-spaces"])

@@ -17,6 +17,8 @@ OPTIONAL = {
     "seen_",
     "training_rows",
     "plan_accuracy_",
+    "expected_hours_",
+    "promise_",
     "softening_",
     "missing_",
     "unpriced_columns_",

@@ -159,11 +159,13 @@ def test_many_copies_of_measures_are_warned_of(X, warned):
     assert _warns(X) is warned
 
 
-@pytest.mark.parametrize("model", [QMSClassifierCV(random_state=0), LoyaltyClassifier(random_state=0)])
-def test_a_file_pasted_twice_gets_a_warning_that_names_groups(model):
+@pytest.mark.parametrize("make", [QMSClassifier, QMSClassifierCV, LoyaltyClassifier])
+def test_a_file_pasted_twice_gets_a_warning_that_names_groups(make):
+    model = make(random_state=0)
     X, y = np.vstack([MEASURES[:60]] * 2), np.tile(MEASURES[:60, 0] > 0, 2)
-    with pytest.warns(RepeatedRowsWarning, match=r"60 of the 120 rows given to .* are copies .* by groups"):
+    with pytest.warns(RepeatedRowsWarning, match=r"60 of the 120 rows given to .* are copies .* by groups") as caught:
         model.fit(X, y)
+    assert caught[0].filename == __file__
     model.fit(X, y, groups=np.tile(np.arange(60), 2))  # no warning
 
 

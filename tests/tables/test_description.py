@@ -88,6 +88,18 @@ def test_rows_and_columns_that_are_there_twice():
     assert describe(table)["repeated_rows"] == describe(table)["similar_rows"] == 0
 
 
+def test_rows_that_are_similar_by_chance_are_no_matter():
+    random = np.random.default_rng(0)
+    drawn = {f"code{k}": random.integers(0, 3, 300) for k in range(4)} | {"age": random.integers(20, 80, 300)}
+    assert describe(drawn)["similar_rows"] == 0
+    measured = {name: np.append(cells, cells[:3]) for name, cells in drawn.items()}
+    for name in ("weight", "height"):
+        cells = random.normal(size=300)
+        measured[name] = np.append(cells, cells[:3])
+    measured["age"][-3:] += 1  # typed twice, and wrong once
+    assert describe(measured)["similar_rows"] == 6
+
+
 def test_a_target_that_cannot_be_learnt_is_told():
     found = describe(people(), "weight")
     assert "regression problem" in found["target"]["suspicious"][0]

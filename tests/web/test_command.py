@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpx
 import pytest
@@ -81,6 +81,75 @@ def test_what_is_being_answered_is_finished_first(folder):
     assert found.count(b"\n") == 150_001
 
 
+STUCK = """
+import sys, time
+import multiform.cli._serve as command
+from multiform import web
+from multiform.cli import main
+command.GRACE = float(sys.argv[2])
+web.TableModel.assess = lambda self, case: time.sleep(600)
+sys.exit(main(["serve", sys.argv[1], "--json"]))
+"""
+LOADING = """
+import sys, time
+from multiform import web
+from multiform.cli import main
+def slow(*args, **options):
+    print("loading", flush=True)
+    while True:
+        try:
+            time.sleep(600)
+        except BaseException:
+            pass
+web.serve = slow
+sys.exit(main(["serve", sys.argv[1], "--json"]))
+"""
+
+
+@contextmanager
+def script(text, *words):
+    with subprocess.Popen(
+        [sys.executable, "-c", text, *map(str, words)], stdout=subprocess.PIPE, text=True, env=os.environ
+    ) as running:
+        try:
+            yield running, running.stdout.readline()
+        finally:
+            running.kill()
+
+
+@pytest.mark.parametrize(("grace", "signals"), [(0.5, 1), (600, 2)])
+def test_what_never_ends_does_not_keep_it(folder, grace, signals):
+    """A time limit after the first signal; none after the second."""
+    with script(STUCK, folder / "model.mfm", grace) as (running, line):
+        told = json.loads(line)
+        headers = {"authorization": f"Bearer {told['token']}"}
+        with pytest.raises(httpx.TimeoutException):
+            httpx.post(
+                told["address"].partition("/?")[0] + "/v1/assess", json={"case": {}}, headers=headers, timeout=0.5
+            )
+        for _ in range(signals):
+            running.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(1)
+        assert running.wait(60) == 128 + signal.SIGTERM
+
+
+def test_while_it_loads_a_signal_cannot_be_lost(folder):
+    with script(LOADING, folder / "model.mfm") as (running, line):
+        assert line == "loading\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == -signal.SIGTERM
+
+
+def test_scikit_learn_is_loaded_without_what_the_page_does_not_need():
+    code = (
+        "import sys; from multiform.cli._sooner import load_scikit_learn; load_scikit_learn(); import multiform.web; "
+        "assert not {'pandas', 'scipy.stats', 'scipy.optimize', 'sklearn.metrics', 'polars'} & set(sys.modules); "
+        "import scipy, pandas; assert scipy.stats.binom and pandas.DataFrame; print(sys.modules['sklearn.base'])"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+
+
 def test_for_people_it_says_the_address_and_another_for_another_browser(folder):
     with process("plan.mfm", "--no-browser", cwd=folder) as (running, line):
         link = line.split()[-1]
@@ -107,15 +176,15 @@ def call(capsys, *words):
 
 def test_another_address_wants_leave(folder, capsys):
     for host in ("0.0.0.0", "::", "192.0.2.1", "ward7.example"):
-        assert "give --allow-remote if that is meant" in call(capsys, str(folder / "plan.mfm"), "--host", host)
+        assert "add --allow-remote if that is meant" in call(capsys, str(folder / "plan.mfm"), "--host", host)
 
 
 def test_a_port_that_is_taken_is_a_sentence(folder, capsys):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         said = call(capsys, str(folder / "plan.mfm"), "--port", port)
-    assert f"nobody can listen at 127.0.0.1, port {port}" in said
-    assert "give another --port" in said
+    assert f"port {port} of 127.0.0.1 cannot be used: " in said
+    assert "choose another with --port" in said
 
 
 def test_files_that_are_none_are_a_sentence(folder, capsys, tmp_path):

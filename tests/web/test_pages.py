@@ -72,6 +72,21 @@ def test_the_page_says_what_the_command_says(bedside):
     assert f"Of the patients at this point, {session.next_evidence.share:.0%}".replace("%", " %") in page
 
 
+def test_ordered_and_not_yet_there(bedside):
+    browser = bedside.page
+    where = begun(browser)
+    sessions = bedside.app.state.sessions
+    case = sessions._cases[where.rsplit("/", 1)[1]]
+    asked = [one.name for one in case.session.next_round]
+    assert browser.post(where, data={"action": "order", "version": "1"}).status_code == 303
+    page = browser.get(where).text
+    assert case.session.pending == asked
+    assert f"Ordered, and not yet there: {', '.join(asked)}." in page
+    assert "ordered, not yet there</td>" in page
+    assert "ordered and paid for" in page
+    assert "nothing to order" in browser.post(where, data={"action": "order", "version": "2"}).text
+
+
 def test_a_form_that_comes_late_changes_nothing(bedside):
     browser = bedside.page
     where = begun(browser)

@@ -1,6 +1,8 @@
 """Words: complete in every language, and no sentence that a person at the page can meet is left in English."""
 
 import ast
+import base64
+import html
 import json
 import re
 from importlib.resources import files
@@ -16,7 +18,11 @@ from tests.web import samples
 from tests.web.conftest import served
 
 pytest.importorskip("starlette")
+from multiform import LoyaltyClassifier, QMSClassifier, TriageClassifier
 from multiform.columns import Seen
+from multiform.tables import TableClassifier
+from multiform.web._model import opened
+from multiform.web._report import in_words
 from multiform.web._words import Words, chosen, languages
 
 ROOM = files("multiform.web")
@@ -37,7 +43,7 @@ def test_languages_have_the_same_sentences_with_the_same_places():
     assert {path.name for path in (ROOM / "words").iterdir()} == {"en.json", "de.json"}
     assert list(english) == list(german)
     for key, text in english.items():
-        if key.startswith("said_"):
+        if key.startswith(("said_", "in_report_")):
             assert places(german[key]) <= places(text), key
         else:
             assert places(german[key]) == places(text), key
@@ -48,7 +54,7 @@ def test_every_sentence_is_used_and_every_sentence_that_is_used_is_there():
     texts += [path.read_text(encoding="utf-8") for path in (ROOM / "templates").iterdir()]
     used = set(re.findall(r"(?:\bw|words|speak)(?:\.raw)?\(\s*['\"]([a-z0-9_]+)['\"]", "\n".join(texts)))
     ours = set(known("en"))
-    composed = {key for key in ours if key.startswith(("loyalty_", "error_4", "said_"))}
+    composed = {key for key in ours if key.startswith(("loyalty_", "error_4", "said_", "in_report_"))}
     composed |= {"decimal", "thousands", "language"}
     quoted = {key for key in ours if any(f'"{key}"' in text or f"'{key}'" in text for text in texts)}
     assert used <= ours | {"loyalty_"}
@@ -329,3 +335,41 @@ def test_a_german_page_is_german(tmp_path):
     assert len(shown) > 50
     assert {what: found for what, page in shown.items() if (found := english_words(page))} == {}
     assert not [what for what, page in shown.items() if '<html lang="de">' not in page]
+
+
+# ------------------------------------------------------------------------------------------------------- the report
+
+ENGLISH = re.compile(r"\b(the|of|is|are|rows|to|and|that|not|with|given|right|class)\b", re.IGNORECASE)
+
+
+def shown(document):
+    """Every text of a page and of the pictures in it."""
+    for part in re.split(r"(<style.*?</style>|<[^>]*>)", document, flags=re.DOTALL):
+        if not part.startswith("<"):
+            yield " ".join(html.unescape(part).split())
+            continue
+        yield from (html.unescape(text) for _, text in re.findall(r'\b(data-label|alt)="([^"]*)"', part))
+        for picture in re.findall(r"data:image/svg\+xml;base64,([^\"]*)", part):
+            yield from shown(base64.b64decode(picture).decode())
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_report_is_in_the_language_of_the_page(n_classes):
+    random = np.random.default_rng(0)
+    y = random.integers(0, n_classes, 120)
+    table = pl.DataFrame({"Alter": 50 + 8 * y + random.normal(0, 6, 120), "Sex": random.choice(["m", "w"], 120)})
+    labels = np.array(["nein", "ja", "unklar"])[y]
+    estimator = LoyaltyClassifier(QMSClassifier(noise=1.0, max_iter=3), cv=2, random_state=0)
+    if n_classes == 3:
+        estimator = TriageClassifier(estimator, target_accuracy=0.2, random_state=0)
+    model = TableClassifier(estimator).fit(table.with_columns(krank=pl.Series(labels)), "krank")
+    new = table.with_columns(pl.Series("Alter", [900.0, *table["Alter"][1:]]), krank=pl.Series(labels))
+    document, _ = opened(model).report(new, "krank")
+    german = in_words(document, languages()["de"])
+    assert '<html lang="de">' in german
+    left = [text for text in shown(german) if ENGLISH.search(text.replace("--cost-of-miss", ""))]
+    assert left == []
+    assert "Von 100 Zeilen mit krank = ja werden" in german or n_classes == 3
+    assert "Anteil der beantworteten Zeilen" in " ".join(shown(german))
+    assert german.count("<td") == document.count("<td")
+    assert in_words(document, languages()["en"]) == document

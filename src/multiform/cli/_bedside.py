@@ -19,20 +19,21 @@ from multiform.cli._shared import Console, command, text_table
 from multiform.cli._terminal import say, visible
 
 COMMANDS = {
-    "help": "say this",
-    "undo": "take the last result back",
-    "skip": "no result, as Enter alone: the test is done and paid for",
+    "help": "show this list",
+    "undo": "take back the last result",
+    "skip": "the test was done and is paid for, but gave no result (the same as Enter alone)",
     "na": "the test cannot be done; the plan goes on without it",
-    "quit": "leave the case",
+    "ordered": "the tests that the plan asks for are ordered; their results are not yet there",
+    "quit": "stop here",
 }
-SHORT_HELP = "Answer each question with a result; help says what else can be typed."
+SHORT_HELP = "Type the result of each test; help shows what else you can type."
 HELP = "\n".join(
     [
-        "A result is a number or a category, as the question shows them. One that no patient of the training data",
-        "could have had is asked for again; typed once more, or with ! after it, it is recorded, and not used.",
-        "NAME=VALUE is the result of another test.",
+        "Type a result as the question shows it: a number, or one of the words. One that is unlike any patient of the",
+        "training data is asked for again; typed a second time, or with ! after it, it is recorded, and not used.",
+        "NAME=VALUE gives the result of another test.",
         *(f"{name}: {what}." for name, what in COMMANDS.items()),
-        "Where such a word is a category of the question, it is the category; :quit, with a colon, is the command.",
+        "If a result is spelled like one of these words, it counts as the result; :quit, with a colon, is the command.",
     ]
 )
 NOT_USED = "it is then recorded, and not used."
@@ -50,15 +51,21 @@ NOT_USED = "it is then recorded, and not used."
     "-e",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A result that is there already; may be repeated. Without VALUE: no result; na: it cannot be done.",
+    help="A result that is there already; may be given several times. NAME= is a test without a result, NAME=na one "
+    "that cannot be done, NAME=ordered one whose result is not yet there.",
 )
-@click.option("--session", "session_path", metavar="FILE", help="Keep the case in this file, and go on where it was.")
+@click.option(
+    "--session",
+    "session_path",
+    metavar="FILE",
+    help="Save the case in this file; the same command then goes on with it.",
+)
 def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None, console: Console) -> None:
-    """Ask for the evidence of one case, one test at a time, and stop when the plan says that it suffices.
+    """Ask for the test results of one patient, one test at a time, and stop as soon as they suffice.
 
-    Says after each test what the diagnosis is, how likely and of which loyalty type, and what it has cost. A result
-    that no patient of the training data could have had is refused, unless one insists; it is then recorded, and not
-    used. With --json nothing is asked: the answer is where the case stands and which test comes next.
+    After each test it says what the diagnosis is so far, how likely, how sure (its loyalty type), and what it has cost.
+    A result that is unlike any patient of the training data is refused unless you insist; it is then recorded, and not
+    used. With --json nothing is asked: the output is where the case stands and which test comes next.
     """
     planner = opened_plan(plan_path)
     bedside = _Bedside(planner, _begun(planner, session_path))
@@ -124,9 +131,13 @@ class _Bedside:
         """Ask for the next test until something has happened; False if the user leaves."""
         session, following = self.session, self.session.next_evidence
         assert following is not None
-        so_far = f"{session.diagnosis}, chance {session.chance:.0%}, {session.loyalty}; spent {session.spent:.2f}"
-        say(f"\n{so_far}", err=True)
-        say(f"next: {following.name} for {following.cost:.2f}, as {following.why}", err=True)
+        so_far = f"{session.diagnosis}, chance {session.chance:.0%}, {_sure(session.loyalty)}"
+        say(f"\nso far: {so_far}; spent {session.spent:.2f}", err=True)
+        if session.pending:
+            say(f"ordered, and not yet there: {', '.join(session.pending)}", err=True)
+        hours = f", {following.hours:g} h" if following.hours else ""
+        asked = "result of" if following.ordered else "next:"
+        say(f"{asked} {following.name} for {following.cost:.2f}{hours}, as {following.why}", err=True)
         values: dict[str, Any] = {}
         refused = ""  # the last line, if it was refused: typed again, it is meant
         while len(values) < len(following.features):
@@ -142,10 +153,13 @@ class _Bedside:
                     say(HELP, err=True)
                 elif word == "undo" and values:
                     values.popitem()
-                elif word == "undo" and not (session.observed or session.unavailable_tests):
+                elif word == "undo" and not (session.observed or session.unavailable_tests or session.pending):
                     say("there is nothing to take back.", err=True)
                 elif word in ("undo", "na"):
                     session.undo() if word == "undo" else session.not_available(following.name)
+                    return True
+                elif word == "ordered":
+                    session.order()
                     return True
                 elif equals and not self._is_category(line, feature):
                     self.volunteer(other, value, insist)
@@ -167,8 +181,8 @@ class _Bedside:
             raise ValueError(f"The plan has no test {name!r}; its tests are {', '.join(self.features)}.")
         first, *others = self.features[name]
         word = self._command(text, None if others else first)
-        if word == "na":
-            self.session.not_available(name)
+        if word in ("na", "ordered"):
+            self.session.not_available(name) if word == "na" else self.session.order(name)
             return
         given = {first: text}
         if others:
@@ -220,8 +234,8 @@ def _answer(question: str) -> str:
     except click.Abort as abort:
         if isinstance(abort.__context__, EOFError):
             raise ValueError(
-                "standard input ended before the case was decided; give results by --evidence, or ask by --json what "
-                "comes next."
+                "the input ended before the case was decided; give results with --evidence, or let --json say which "
+                "test comes next."
             ) from abort
         raise
 
@@ -229,29 +243,35 @@ def _answer(question: str) -> str:
 def _farewell(session: multiform.diagnosis.DiagnosisSession, plan_path: str, path: str | None) -> str:
     """What becomes of a case that was left."""
     if path is not None:
-        return f"The case is kept in {path}; the same command goes on with it."
+        return f"The case is saved in {path}; the same command goes on with it."
     words = []
     for event in json.loads(session.to_json())["events"]:
-        name = event.get("observe") or event["not_available"]
-        values = event.get("values", {name: "na"})
+        name = event.get("observe") or event.get("order") or event["not_available"]
+        values = event.get("values", {name: "ordered" if "order" in event else "na"})
         strange = {one.feature for one in session.unfamiliar(values)} if "values" in event else set()
         written = {one: f"{'' if value is None else value}{'!' * (one in strange)}" for one, value in values.items()}
         told = [*written.values()] if len(written) == 1 else [f"{one}:{text}" for one, text in written.items()]
         words.append(f"-e {shlex.quote(name + '=' + ','.join(told))}")
     if not words:
-        return "The case is left; nothing was given."
-    return (
-        f"The case is left, and was not kept. To go on: multiform diagnose {shlex.quote(plan_path)} {' '.join(words)}"
-    )
+        return "The case was left before there was any result."
+    return f"The case was not saved. To go on with it: multiform diagnose {shlex.quote(plan_path)} {' '.join(words)}"
+
+
+def _sure(loyalty: str) -> str:
+    return f"type {multiform.metrics.type_words(loyalty)}"
 
 
 def _case_text(data: dict[str, Any], notes: list[str]) -> str:
     rows = [["test", "price"], *([line["test"], f"{line['price']:.2f}"] for line in data["bill"])]
-    rows += [["sum", f"{data['spent']:.2f}"], ["everything", f"{data['panel_cost']:.2f}"]]
+    rows += [["spent", f"{data['spent']:.2f}"], ["all tests", f"{data['panel_cost']:.2f}"]]
     following = "" if data["finished"] else f"\nnot finished; next is {data['next']['test']}"
+    if data["hours"]:
+        following += f"\nwaited {data['hours']:g} h, which is part of what was spent where an hour has a price"
+    if data["pending"]:
+        following += f"\nordered, and not yet there: {', '.join(data['pending'])}"
     chances = ", ".join(f"{label} {chance:.0%}" for label, chance in data["chances"].items())
     return (
         f"\n{text_table(rows, right=[1])}\n\n"
-        f"diagnosis: {data['diagnosis']}, right with a chance of {data['chance']:.0%}, loyalty {data['loyalty']}\n"
+        f"diagnosis: {data['diagnosis']}, right with a chance of {data['chance']:.0%}, {_sure(data['loyalty'])}\n"
         f"chances: {chances}{following}" + "".join(f"\nnote: {note}" for note in notes)
     )

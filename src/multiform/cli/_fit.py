@@ -13,6 +13,7 @@ import multiform
 from multiform.cli._files import check_output, write_model
 from multiform.cli._shared import (
     Console,
+    Size,
     columns_table,
     command,
     missing_words,
@@ -49,6 +50,7 @@ def _column_options(command: Any) -> Any:
     "multiform fit visits.csv -t label -o model.mfm --group patient_id",
     "multiform fit data.csv -t label -o model.mfm --target-accuracy 0.99",
     "multiform fit data.csv -t label -o model.mfm --model cv --partners trees",
+    "multiform fit big.parquet -t label -o model.mfm --memory 1GB",
 )
 @click.option("--target", "-t", required=True, metavar="NAME", help="The column to predict.")
 @click.option("--output", "-o", required=True, metavar="MODEL", help="The model file to write, usually NAME.mfm.")
@@ -96,6 +98,12 @@ def _column_options(command: Any) -> Any:
 )
 @click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="For experts: how to train.")
 @click.option("--max-iter", type=click.IntRange(min=1), help="For experts: passes over the data.")
+@click.option(
+    "--memory",
+    type=Size(),
+    help="Where a table needs more than this, as 1GB, its rows are not kept in memory but read anew for every pass, "
+    "and the model is qms; half of the machine's memory if not given.",
+)
 @click.option("--balanced", is_flag=True, help="Give rare classes more weight.")
 @_column_options
 @seed_and_jobs
@@ -112,12 +120,17 @@ def fit(
     model_name = _model_name(options)
     found = multiform.tables.sources(files, **how)
     check_output(output, (source.path for source in found))
+    large = _is_larger(found, options)
     with console.progress("reading") as progress:
-        frame = multiform.tables.read(found, progress, console.note)
+        frame: Any = None if large else multiform.tables.read(found, progress, console.note)
         progress(None, "training")
         begin = time.perf_counter()
         try:
-            model = _trained(frame, target, model_name, options)
+            if large:
+                table, seed = _described(options).set_params(estimator=_qms(options)), options["random_state"]
+                model, frame = multiform.tables.fit_in_batches(table, found, target, seed, console.note)
+            else:
+                model = _trained(frame, target, model_name, options)
         except multiform.tables.TableError as error:
             raise multiform.tables.located(error, found) from error
         seconds = time.perf_counter() - begin
@@ -162,15 +175,47 @@ def _model_name(options: dict[str, Any]) -> str:
     return "triage"
 
 
-def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
+def _is_larger(found: Any, options: dict[str, Any]) -> bool:
+    """Whether a table is trained on in batches; what that cannot do is refused."""
+    limit = options["memory"] or multiform.runtime.memory_to_use()
+    needed = multiform.tables.needed_memory(found)
+    if needed <= limit:
+        return False
+    asked = {
+        "--group": options["group"],
+        f"--solver {options['solver']}": options["solver"] not in (None, "adam"),
+        f"--model {options['model_name']}": options["model_name"] not in (None, "qms"),
+        "--target-accuracy": options["target_accuracy"],
+        "--confidence": options["confidence"],
+        "--partners": options["partners"],
+    }
+    for option, given in asked.items():
+        if given:
+            raise click.UsageError(
+                f"a fit in memory would need about {needed / 1e9:.1f} GB, more than {limit / 1e9:.1f} GB (--memory), "
+                f"and {option} is for tables that fit the memory; leave it out, or give more --memory"
+            )
+    return True
+
+
+def _described(options: dict[str, Any]) -> Any:
+    """A table without a classifier yet."""
     roles = ("drop", "numbers", "categories", "dates", "texts", "identifiers", "missing")
-    table = multiform.tables.TableClassifier(
-        **{name: options[name] for name in (*roles, "as_classes", "merge_classes")}
-    )
-    shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
-    weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
-    found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
+    return multiform.tables.TableClassifier(**{name: options[name] for name in (*roles, "as_classes", "merge_classes")})
+
+
+def _qms(options: dict[str, Any]) -> Any:
+    names = ("n_components", "alpha", "max_iter", "noise", "solver", "n_jobs", "random_state")
+    given = {name: options[name] for name in names if options[name] is not None}
+    return multiform.QMSClassifier(**given, class_weight="balanced" if options["balanced"] else None)
+
+
+def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) -> Any:
+    table = _described(options)
     if model_name == "cv":
+        shared: dict[str, Any] = {name: options[name] for name in ("n_jobs", "random_state")}
+        weight: dict[str, Any] = {"class_weight": "balanced"} if options["balanced"] else {}
+        found = {name: options[name] for name in ("n_components", "alpha", "max_iter") if options[name] is not None}
         if options["solver"] not in (None, "adam"):
             raise click.UsageError(f"--model cv works with --solver adam only, and you gave {options['solver']}")
         if options["noise"] is not None:
@@ -178,10 +223,7 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
         found["partners"] = None if options["partners"] == "none" else "trees"
         ensemble = multiform.QMSClassifierCV(**shared, **weight, **found)
         return table.set_params(estimator=ensemble).fit(frame, target, options["group"])
-    if options["solver"] is not None:
-        found["solver"] = options["solver"]
-    noise_level = "auto" if options["noise"] is None else options["noise"]
-    model: Any = multiform.QMSClassifier(noise=noise_level, **shared, **weight, **found)
+    model: Any = _qms(options)
     if model_name != "qms":
         model = multiform.LoyaltyClassifier(model, random_state=options["random_state"])
     if model_name == "triage":

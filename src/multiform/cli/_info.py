@@ -23,8 +23,8 @@ MOST_LETTERS = 2000  # of a note or a figure of the training
 def info(model_path: str | None, console: Console) -> None:
     """Say what is in a model file, or, without one, about this installation.
 
-    Also what it holds of the rows that it was trained on, which decides to whom it may be given. The file's checksum is
-    checked. No model is made of it.
+    It also says what the file contains of the rows that it was trained on, so that you know to whom you may give it.
+    The file is checked for damage, and nothing in it is run.
     """
     if model_path is None:
         data = _installation()
@@ -44,9 +44,17 @@ def info(model_path: str | None, console: Console) -> None:
 )
 @model_file
 @click.option("--onnx", "onnx_path", required=True, metavar="FILE", help="The ONNX file to write.")
-@click.option("--numbers", is_flag=True, help="One matrix X of numbers as input, those that the columns become.")
+@click.option(
+    "--numbers",
+    is_flag=True,
+    help="Take one matrix X of numbers instead of the columns: those that the columns are turned into.",
+)
 @click.option("--double", is_flag=True, help="That matrix holds doubles instead of floats.")
-@click.option("--check", metavar="FILE", help="A table, as that of training, to compare the answers with Python's on.")
+@click.option(
+    "--check",
+    metavar="FILE",
+    help="Compare the answers with Python's on this table, usually that of training, before writing.",
+)
 def export(model_path: str, onnx_path: str, numbers: bool, double: bool, check: str | None, console: Console) -> None:
     """Write a model as ONNX, which onnxruntime reads without Python.
 
@@ -60,7 +68,7 @@ def export(model_path: str, onnx_path: str, numbers: bool, double: bool, check: 
     model = opened(model_path)
     of_table = isinstance(model, multiform.tables.TableClassifier) and not numbers
     if check is not None and not of_table:
-        raise click.UsageError("--check compares models of tables, which read columns as they are")
+        raise click.UsageError("--check works with models that read a table's columns, and not with --numbers")
     converted = to_onnx(model if of_table else model.estimator_, None if check else onnx_path, double=double)
     outputs = [output.name for output in converted.graph.output]
     inputs = [one.name for one in converted.graph.input] if of_table else model.encoded_names()
@@ -69,7 +77,7 @@ def export(model_path: str, onnx_path: str, numbers: bool, double: bool, check: 
         data["checked"] = _checked(converted, model, check, console)
         with multiform.files.atomic_path(onnx_path) as part:
             part.write_bytes(converted.SerializeToString())
-    how = "each of its own" if of_table else f"in one matrix X of {'doubles' if double else 'floats'}"
+    how = "one input each" if of_table else f"in one matrix X of {'doubles' if double else 'floats'}"
     lines = [
         f"{type(model.estimator_).__name__} written to {onnx_path}",
         f"outputs: {', '.join(outputs)}",
@@ -145,7 +153,7 @@ def _text(path: str, data: dict[str, Any]) -> str:
         lines += ["", columns_table(columns), ""]
     elif columns:
         lines.append(f"columns: {', '.join(_told(one) for one in columns[:30])}")
-    lines += ["what the file holds of the rows that it was trained on:"]
+    lines += ["what the file contains of the rows that it was trained on:"]
     lines += [f"- {_told(sentence, MOST_LETTERS)}" for sentence in data["holds"]["sentences"]] + [""]
     lines += _flat("training", data["training"])
     lines += _flat("notes", data["notes"])

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import sys
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
-from threading import Thread
+from threading import Thread, Timer, current_thread, main_thread
+from typing import Any
 
 import click
 
 from multiform.cli._app import Terminated
 from multiform.cli._shared import Console, command, one_line
+from multiform.cli._sooner import load_scikit_learn
 from multiform.cli._terminal import say, visible
 
+GRACE = 20.0  # seconds after a signal; connections that are still open are cut after 10
 LANGUAGES = ("en", "de")  # as in `multiform.web`; a test compares them
 REMOTE = (
     "other machines can reach this server. What they send and get is not encrypted: whoever is on the network between "
@@ -30,12 +35,25 @@ REMOTE = (
     reads=False,  # the first question comes sooner
 )
 @click.argument("path", metavar="FILE")
-@click.option("--port", type=click.IntRange(1, 65535), help="Where to listen; 8440, or any free one, if not given.")
-@click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="Another address wants --allow-remote.")
-@click.option("--allow-remote", is_flag=True, help="Let other machines ask, unencrypted; they need the token, too.")
-@click.option("--name", "names", multiple=True, metavar="HOST", help="A name under which others know this machine.")
-@click.option("--language", type=click.Choice(LANGUAGES), default="en", help="Of the page.")
-@click.option("--no-browser", is_flag=True, help="Only say the address.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), help="The port to listen at; 8440, or any free one, if not given."
+)
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="The address to listen at; any but this machine's own needs --allow-remote.",
+)
+@click.option("--allow-remote", is_flag=True, help="Let other machines in, unencrypted; they need the token, too.")
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="HOST",
+    help="A name by which other machines call this one; may be given several times.",
+)
+@click.option("--language", type=click.Choice(LANGUAGES), default="en", help="The language of the page.")
+@click.option("--no-browser", is_flag=True, help="Open no browser, only print the address.")
 def serve(
     path: str,
     port: int | None,
@@ -48,18 +66,19 @@ def serve(
 ) -> None:
     """Open a model or a plan in the browser, and answer other programs (/v1, described at /openapi.json).
 
-    The page is for this machine alone, and for whoever opens the address with its token, which is good for one browser.
-    Programs send the other token: Authorization: Bearer TOKEN. Nothing that is sent is kept on disk. Ctrl-C stops it.
+    Only this machine can reach the page, and only with the address that is printed: its token is good for one browser.
+    Programs send the other token, as the header Authorization: Bearer TOKEN. Nothing that is sent is kept on disk.
+    Ctrl-C stops it.
     """
     for needed in ("starlette", "uvicorn", "jinja2"):
         if find_spec(needed) is None:
             raise ImportError(f'The page needs {needed}; install it with pip install "multiform[web]".')
-    from multiform import web
-
     is_first = True
 
     def told(address: str, token: str) -> None:
         nonlocal is_first
+        if is_first:
+            loaded()
         if is_first and console.as_json:
             console.result({"address": address, "token": token}, "")
             sys.stdout.flush()
@@ -74,11 +93,56 @@ def serve(
 
     if allow_remote and not console.quiet:
         say(f"note: {REMOTE}", err=True)
+    asked: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "allow_remote": allow_remote,
+        "names": names,
+        "language": language,
+    }
     # Ctrl-C and SIGTERM are how one stops it, and no errors; what was being answered has been by then.
-    with suppress(KeyboardInterrupt, Terminated), _log_on_stderr(console.quiet):
-        web.serve(path, host=host, port=port, allow_remote=allow_remote, names=names, language=language, told=told)
+    with suppress(KeyboardInterrupt, Terminated), _log_on_stderr(console.quiet), _ends_at_once() as loaded:
+        load_scikit_learn()
+        from multiform import web
+
+        web.serve(path, **asked, told=told, stopping=_with_an_end())
     if not (console.quiet or console.as_json):
         say("stopped.", err=True)
+
+
+@contextmanager
+def _ends_at_once() -> Iterator[Callable[[], None]]:
+    """While it loads there is nothing to finish: SIGTERM ends the process as the system does, until what is yielded is
+    called. An exception, which is what SIGTERM is otherwise, can be lost in what an import calls.
+    """
+    if current_thread() is not main_thread():  # which alone gets signals
+        yield lambda: None
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def loaded() -> None:
+        signal.signal(signal.SIGTERM, before)
+
+    try:
+        yield loaded
+    finally:
+        loaded()
+
+
+def _with_an_end() -> Callable[[int], None]:
+    """What is called at each signal: the first gives what is being answered `GRACE` seconds, the second none."""
+    n_signals = 0
+
+    def stopping(number: int) -> None:
+        nonlocal n_signals
+        n_signals += 1
+        if n_signals > 1:
+            os._exit(128 + number)
+        limit = Timer(GRACE, os._exit, (128 + number,))
+        limit.daemon = True
+        limit.start()
+
+    return stopping
 
 
 class _Visible(logging.Formatter):

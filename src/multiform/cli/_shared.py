@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -24,6 +25,19 @@ FORMATS = ("csv", "tsv", "xlsx", "ods", "parquet", "arrow", "npz")
 
 model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
 share = click.FloatRange(0, 1, min_open=True, max_open=True)
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """So many bytes, as people write them: 500MB, 1.5GB."""
+
+    name = "size"
+    UNITS: ClassVar[dict[str, int]] = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+    def convert(self, value: Any, parameter: Any, context: Any) -> int:
+        found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)I?(B?)\s*", str(value).upper())
+        if found is None or float(found[1]) <= 0:
+            self.fail(f"{value!r} is no size; write it as 500MB or 1.5GB", parameter, context)
+        return int(float(found[1]) * self.UNITS[found[2] + ("B" if found[2] else "")])
 
 
 def table_files(command: Any, required: bool = True) -> Any:

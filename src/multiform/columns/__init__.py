@@ -23,6 +23,7 @@ from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_
 from multiform.columns._encodings import ENRICHED, FARTHEST, Encoding, Encodings
 from multiform.columns._frames import MOST_LABELS, frame_numbers, holds_words, learn_frame, places_of
 from multiform.columns._kinds import (
+    NO_KNOWN_WORD,
     Category,
     Code,
     Column,
@@ -31,6 +32,7 @@ from multiform.columns._kinds import (
     Label,
     Measure,
     Number,
+    Rank,
     Text,
     column_from,
     spellings,
@@ -46,6 +48,7 @@ __all__ = [
     "MOST_CODED",
     "MOST_LABELS",
     "MOST_WORDS",
+    "NO_KNOWN_WORD",
     "ROLES",
     "Categories",
     "Category",
@@ -60,6 +63,7 @@ __all__ = [
     "Measure",
     "Notation",
     "Number",
+    "Rank",
     "Seen",
     "Shift",
     "TableError",

@@ -15,12 +15,12 @@ have enough of them to learn from, an indicator says so: that nobody could read 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 import scipy.sparse
-from scipy.interpolate import BSpline
 from sklearn.base import clone
 
 from multiform._typing import Array, Doubles, Floats, Ints
@@ -108,10 +108,7 @@ class Encodings:
                 transformers.append(_enrichment(few, many, n_knots=ENRICHED[name]).fit(X))
             elif hasattr(encoding, "fit") and hasattr(encoding, "transform"):
                 if gap is not None:
-                    raise ValueError(
-                        f"encodings of QMSClassifierCV: {name} cannot be used with missing values in X, as it is not "
-                        'known which of its columns they concern; use "plain" and "enriched", or impute.'
-                    )
+                    _refuse_gaps(name)
                 transformers.append(clone(encoding).fit(X))
             elif name != "plain" and not (name == ONE_HOT and "enriched" in names):
                 raise ValueError(
@@ -154,6 +151,8 @@ class Encodings:
         """
         if not (self.transformers or len(self.told)):
             return X
+        if gaps and (strangers := set(self._asked_names) - set(KNOWN)):
+            _refuse_gaps(min(strangers))
         gap = np.isnan(X) if gaps else None
         read = X if gap is None else np.where(gap, 0, X)
         with np.errstate(over="ignore", invalid="ignore"):  # of a row far off, which `Separators.values` knows
@@ -167,11 +166,27 @@ class Encodings:
             made.append(np.zeros((len(X), len(self.told))) if gap is None else gap[:, self.told].astype(np.float64))
         return np.hstack([X, *made])
 
+    @property
+    def _asked_names(self) -> list[str]:
+        """Each encoding once, be it with columns that tell gaps or without."""
+        return self.names[: len(self.names) // 2] if len(self.told) else self.names
+
+    @property
+    def made_by(self) -> list[tuple[str, Any]]:
+        """The name and the transformer of each encoding that makes columns of its own."""
+        making = [name for name in self._asked_names if name not in ("plain", ONE_HOT)]
+        return list(zip(making, self.transformers, strict=True))
+
+    @property
+    def knows_gaps(self) -> bool:
+        """Whether it is known which columns a gap concerns: of a transformer of others it is not."""
+        return set(self._asked_names) <= set(KNOWN)
+
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:
         """What the transformers of our own have found, and not their attributes, which belong to scikit-learn."""
-        names = self.names[: len(self.names) // 2] if len(self.told) else self.names
+        names = self._asked_names
         others = [name for name in names if name not in KNOWN]
         if others:
             raise TypeError(
@@ -196,6 +211,13 @@ class Encodings:
         ascending = len(told) <= p and (np.diff(told) > 0).all() and (not len(told) or 0 <= told[0] <= told[-1] < p)
         require(ascending, "there are not such columns that had gaps")
         self._lay_out(names, [_restored(p, found) for found in enriched], np.broadcast_to(0.0, (1, p)), told)
+
+
+def _refuse_gaps(name: str) -> NoReturn:
+    raise ValueError(
+        f"encodings of QMSClassifierCV: {name} cannot be used with missing values in X, as it is not known which of "
+        'its columns they concern; use "plain" and "enriched", or impute.'
+    )
 
 
 def _enrichment(
@@ -285,7 +307,8 @@ def _restored(n_features: int, found: dict[str, Any]) -> ColumnTransformer:
     transformer = _enrichment(values, hinges, categories or "auto", "uniform", n_splines).fit(rows)
     if knots is not None:
         # Quantiles can be equal, which the constructor of SplineTransformer refuses.
-        splines = [BSpline(column, np.eye(n_splines), 1, extrapolate=False) for column in knots.T.copy()]
+        spline = scipy.interpolate.BSpline
+        splines = [spline(column, np.eye(n_splines), 1, extrapolate=False) for column in knots.T.copy()]
         transformer.named_transformers_["hinges"].bsplines_ = splines
     return transformer
 

@@ -1,7 +1,8 @@
 """Frames of pandas or polars as a classifier's X: a column of numbers for each of theirs, NaN where a cell is missing.
 
-Numbers and truth values are themselves; a category, or text of few values, is the place of its value. A frame of
-numbers alone is left as it is: scikit-learn reads it.
+Numbers and truth values are themselves; a category, or text of few values, is the place of its value, which is a number
+where the values have an order (pandas' ordered categories). A frame of numbers alone is left as it is: scikit-learn
+reads it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import numpy as np
 
 from multiform._typing import Array
 from multiform.columns._cells import columns_of, typed
-from multiform.columns._kinds import Label, Measure
+from multiform.columns._kinds import Label, Measure, Rank
 
+ODD = (complex, list, tuple, dict, set, np.ndarray)  # what a cell may not be
 MOST_LABELS = 1_000  # values of a category that are kept by name: the commonest
 ALMOST_ALL, ENOUGH_ROWS = 0.95, 20  # share of distinct texts in so many cells, from which on they are names
 
@@ -30,10 +32,7 @@ def learn_frame(X: Any, owner: str) -> list[Measure | Label]:
     """What each column of a training frame is; `owner` is the classifier that a sentence is about."""
     frame = _frame(X)
     assert frame is not None
-    return [
-        _learnt(str(series.name), series.dtype, np.asarray(series.to_native()), owner)
-        for series in frame.iter_columns()
-    ]
+    return [_learnt(series, owner) for series in frame.iter_columns()]
 
 
 def frame_numbers(columns: Sequence[Measure | Label], X: Any, owner: str) -> tuple[Any, dict[str, int]]:
@@ -87,8 +86,20 @@ def _frame(X: Any) -> Any:
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
-def _learnt(name: str, kind: Any, cells: Array, owner: str) -> Measure | Label:
-    is_category = kind in (nw.Categorical, nw.Enum)
+def _learnt(series: Any, owner: str) -> Measure | Label:
+    name, native = str(series.name), series.to_native()
+    cells, is_category = np.asarray(native), series.dtype in (nw.Categorical, nw.Enum)
+    if getattr(native.dtype, "ordered", False):
+        order = tuple(typed(np.asarray(native.dtype.categories), words=True).tolist())
+        if None not in order and len(set(order)) == len(order) <= MOST_LABELS:
+            return Rank(name, f"{len(order)} values that have an order", order, False, False)
+    nested = cells.ndim > 1 or cells.dtype.kind == "V"  # polars' arrays and records
+    odd = [cell for cell in cells if nested or isinstance(cell, ODD)] if nested or cells.dtype.kind in "Oc" else []
+    if odd:
+        raise ValueError(
+            f"Column {name!r} of X holds {odd[0]!r}, and {owner} reads numbers, truth values, categories and text of "
+            "few values. Give what is inside as columns of their own."
+        )
     values = typed(cells, words=is_category)
     if values.dtype.kind == "M":
         raise ValueError(

@@ -378,6 +378,10 @@ class Label(_Single, Category):
         return np.where(place < 0, np.nan, place)[:, None]
 
 
+class Rank(Label):
+    """A category whose values have an order, in which they stand: their places are numbers, and no mere names."""
+
+
 @dataclass(frozen=True)
 class Date(Column):
     """The day as a number, and month, weekday and (where there is a time) hour as points on a circle."""
@@ -498,14 +502,14 @@ LATER = {"grouping", "unit", "bounds", "absent", "truth", "empty"}  # files of 0
 
 def column_from(state: Any) -> Column:
     """The column of a `Column.state`; ValueError where it is none."""
-    kinds = {kind.__name__: kind for kind in (Dropped, Number, Code, Measure, Category, Label, Date, Text)}
+    kinds = {kind.__name__: kind for kind in (Dropped, Number, Code, Measure, Category, Label, Rank, Date, Text)}
     kind: Any = kinds.get(str(state.get("kind"))) if isinstance(state, dict) else None
     require(kind is not None, "a column is none")
     parts = {name: value for name, value in state.items() if name != "kind"}
     named = [field.name for field in fields(kind)]
     require_names(parts, f"a {kind.__name__}", [name for name in named if name not in LATER], LATER & set(named))
     for name, value in parts.items():
-        cell_type = str if kind in (Category, Label, Text) or name == "absent" else float
+        cell_type = str if issubclass(kind, Category | Text) or name == "absent" else float
         require(isinstance(value, FIELD_TYPES[name]), f"{name} of a column has the wrong type")
         require(not isinstance(value, float) or np.isfinite(value), f"{name} of a column is not a number")
         if isinstance(value, tuple):

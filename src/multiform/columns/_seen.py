@@ -27,7 +27,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import hypergeom, kstwo
+import scipy
 
 from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.columns._kinds import NO_KNOWN_WORD, Column, Texts
@@ -326,7 +326,7 @@ class Seen:
             if distance < LEAST_SHIFT:
                 return None
             size = n * n_new / (n + n_new) * self.n_groups / self.n_rows
-            p = float(kstwo.sf(distance, max(1, int(size))))
+            p = float(scipy.stats.kstwo.sf(distance, max(1, int(size))))
             told = [self.values[0], self.values[-1], tally.least, tally.greatest, self.mean, tally.total / n_new]
             first, last, least, greatest, mean, mean_here = (self.shown(one) for one in told)
             sentence = (
@@ -361,6 +361,7 @@ class Seen:
         share = self.n_groups / self.n_rows
         some, n_all, some_new, n_drawn = (np.round(np.asarray(part) * share) for part in (some, n, some_new, n_new))
         given = (n_all + n_drawn, some + some_new, n_drawn)
+        hypergeom = scipy.stats.hypergeom
         return np.minimum(1, 2 * np.minimum(hypergeom.cdf(some_new, *given), hypergeom.sf(some_new - 1, *given)))
 
     # -------------------------------------------------------------------------------------------- model files

@@ -12,7 +12,7 @@ from multiform.diagnosis._planning import FrontierPoint
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue
 from multiform.diagnosis._search import SearchProof
 from multiform.diagnosis._session import DiagnosisSession, NextEvidence
-from multiform.diagnosis._tariff import Tariff, read_costs
+from multiform.diagnosis._tariff import PriceList, Tariff, read_costs, read_price_list
 
 __all__ = [
     "Acquisitions",
@@ -25,6 +25,7 @@ __all__ = [
     "FrontierPoint",
     "NextEvidence",
     "Plan",
+    "PriceList",
     "Results",
     "SearchProof",
     "StrangeResult",
@@ -35,4 +36,5 @@ __all__ = [
     "flow_steps",
     "nested_evaluation",
     "read_costs",
+    "read_price_list",
 ]

@@ -12,9 +12,9 @@ The *trust* of an evidence set S is a row of numbers, all estimated on unseen sc
 
 - the sharpness a_S. With the scores s the chances of the classes are ``softmax(a_S s)``. Each set has its own, drawn
   towards what all sets have in common, so that a few hundred patients are enough.
-- slope b_S and spread c_S. Let k be the answer on S, ``L = logit P_S(k)`` how sure it is, and ``L' = logit P_full(k)``
-  how sure of the same answer one would be with all evidence. Then ``L' ~ Normal(b_S L, c_S^2)``: little spread is left
-  when S says nearly all that the full panel will say.
+- slope b_S, spread c_S and narrowing d_S. Let k be the answer on S, ``L = logit P_S(k)`` how sure it is, and
+  ``L' = logit P_full(k)`` how sure of the same answer one would be with all evidence. Then
+  ``L' ~ Normal(b_S L, (c_S exp(-d_S L))^2)``: little spread is left where S says nearly all that there is to say.
 - stretch v_S and, for every answer k, shift u_Sk: they correct what the normal law gets wrong.
 
 The *regret* of stopping on S is the accuracy that one expects to forgo. Full evidence would answer otherwise if
@@ -29,8 +29,11 @@ regressed on that of r (Poisson's quasi-likelihood, so that the means agree), dr
 
 An unsure answer that no further evidence would change has a small regret, and going on would be money for nothing.
 
-The same tests can tell one kind of patients everything and others nothing. So where a plan branches, trust is learnt of
-the *branch*, from those whose results lie in the ranges on the way to it.
+Where errors cost differently (`losses`), an answer is the one of the least expected loss, what is forgone is loss, and
+all the above holds with the *worth* of answers in the place of chances (`_losses.py`).
+
+The same tests can tell one kind of patients everything and others nothing: the classifier, which reads the results, is
+sure of the first alone. The spread of what is to come must know that, and so it narrows as L grows.
 """
 
 from __future__ import annotations
@@ -39,13 +42,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import softmax
 from sklearn.base import is_classifier
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.classifier import QMSClassifier
 from multiform.columns import FARTHEST
+from multiform.diagnosis._losses import Losses, excess, expected, worths
 from multiform.diagnosis._masked import MaskedClassifier, MaskedModels
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._results import Results
@@ -65,7 +69,6 @@ from multiform.state import (
 
 Models: TypeAlias = MaskedModels | EvidenceModels  # with the patients
 Way: TypeAlias = tuple[int, float, float]  # a column of the encoded results, and its range: above, and at most
-Branch: TypeAlias = tuple[Way, ...]  # the ranges on the way to a node, all of which hold
 Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
 NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence
@@ -81,6 +84,9 @@ MOST_DECIDED = 10_000  # components, passes and samples of a batch, in a model f
 LOG_SOFTENING = -0.7, 5.0  # between these stays the log temperature of chances along a plan
 SUREST = 12.0  # the largest log odds
 PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
+PULL_NARROWING, MOST_NARROWING, SCORING_STEPS = 20.0, 1.0, 6  # d is drawn to 0, and at most 1
+LEAST_SPREAD, MOST_SPREAD = 1e-3, 1e4
+SETTLED = 0.005  # a step of Newton's method that ends it
 PIVOT, LEAST_REGRET = 0.01, 1e-6  # r0: a level that plans choose; smaller regrets than the second are not told apart
 # Nodes of the quadrature on [0, 6]; beyond six standard deviations there is nothing to regret.
 NODES, NODE_WEIGHTS = (part * 3 for part in np.polynomial.legendre.leggauss(16))
@@ -97,31 +103,34 @@ def softened(chances: Doubles, temperature: float) -> Doubles:
     return probabilities(np.log(np.maximum(chances, np.finfo(np.float64).tiny)), temperature)
 
 
-def softening(chances: Doubles, accuracy: float) -> float:
+def softening(chances: Doubles, answer: Array, accuracy: float) -> float:
     """The temperature at which the mean chance of unseen patients' answers is the accuracy of the plan.
 
     A plan stops with those whom it is surest of, so that their chances flatter by as much as they were lucky.
     """
 
     def too_sure(log_temperature: float) -> float:
-        return float(softened(chances, np.exp(log_temperature)).max(axis=1).mean() - accuracy)
+        warm = softened(chances, np.exp(log_temperature))
+        return float(warm[np.arange(len(answer)), answer].mean() - accuracy)
 
     least, most = LOG_SOFTENING
     if too_sure(least) <= 0:
         return float(np.exp(least))
     if too_sure(most) >= 0:
         return float(np.exp(most))
-    return float(np.exp(brentq(too_sure, least, most)))
+    return float(np.exp(scipy.optimize.brentq(too_sure, least, most)))
 
 
 def regret(trust: Doubles, chances: Doubles) -> Doubles:
     """The accuracy that one expects to forgo by stopping on a set with this trust: shape (n,).
 
-    ``log(r0 (r / r0)^v exp(u))``, at most 0, is its logarithm.
+    ``log(r0 (r / r0)^v exp(u))``, at most 0, is its logarithm. For several sets, both have an axis more.
     """
-    _, slope, spread, stretch, *shifts = trust
-    log_r = _log_regret(expected_regret(log_odds(chances.max(axis=1)), slope, spread))
-    shift = np.array(shifts)[chances.argmax(axis=1)]
+    slope, spread, stretch = (trust[..., k, None] for k in (1, 2, 3))
+    narrowing = trust[..., 4 + chances.shape[-1] :, None].sum(axis=-2)  # older trusts have none
+    sure = log_odds(chances.max(axis=-1))
+    log_r = _log_regret(expected_regret(sure, slope, spread * np.exp(-narrowing * sure)))
+    shift = np.take_along_axis(trust[..., 4 : 4 + chances.shape[-1]], chances.argmax(axis=-1), axis=-1)
     return np.asarray(np.exp(np.minimum(np.log(PIVOT) + stretch * (log_r - np.log(PIVOT)) + shift, 0.0)))
 
 
@@ -130,19 +139,24 @@ def log_odds(chance: Doubles) -> Doubles:
         return np.asarray(np.clip(np.log(chance) - np.log1p(-chance), -SUREST, SUREST))
 
 
-def expected_regret(sureness: Doubles, slope: float, spread: float) -> Doubles:
+def expected_regret(sureness: Doubles, slope: Doubles | float, spread: Doubles | float) -> Doubles:
     """``E max(0, tanh(-L' / 2))`` for ``L' ~ Normal(slope L, spread^2)``, by Gauss-Legendre quadrature.
 
     With u = slope L / spread and the standard normal density phi it is the integral over z > 0 of
-    ``tanh(spread z / 2) phi(z + u)``.
+    ``tanh(spread z / 2) phi(z + u)``. Slope and spread are of all, or of each row: shape (n_sets, 1).
 
     >>> import numpy as np
     >>> expected_regret(np.array([0.0, 1.0, 3.0]), slope=1.0, spread=1.0).round(3)
     array([0.175, 0.039, 0.   ])
     """
-    spread = max(spread, 1e-9)
-    gain = NODE_WEIGHTS * np.tanh(spread * NODES / 2) / np.sqrt(2 * np.pi)
-    return np.asarray(np.exp(-((NODES + slope * sureness[..., None] / spread) ** 2) / 2) @ gain)
+    spread = np.maximum(np.asarray(spread, dtype=np.float64), 1e-9)
+    # Single precision, which is enough for a doubt, and several times faster.
+    nodes, least = NODES.astype(np.float32), np.asarray(slope * sureness / spread, dtype=np.float32)
+    gain = np.tanh(spread.astype(np.float32)[..., None] * (nodes / 2)) * (NODE_WEIGHTS / np.sqrt(2 * np.pi)).astype(
+        np.float32
+    )
+    density = np.exp(np.float32(-0.5) * (nodes + least[..., None]) ** 2)
+    return np.asarray(np.einsum("...k,...k->...", density, gain), dtype=np.float64)
 
 
 def fit_sharpness(scores: Array, target: Ints, common: float, pull: float) -> Doubles:
@@ -167,7 +181,7 @@ def fit_sharpness(scores: Array, target: Ints, common: float, pull: float) -> Do
         second = a[:, 0] ** 2 * variance + pull + np.abs(slope)
         step = np.clip((slope + pull * (log_a - common)) / np.maximum(second, 1e-12), -1, 1)
         log_a = np.clip(log_a - step, -MOST_SHARPNESS, MOST_SHARPNESS)
-        if np.abs(step).max() < 1e-3:
+        if np.abs(step).max() < SETTLED:
             break
     return log_a
 
@@ -186,7 +200,7 @@ def fit_correction(normal: Doubles, answer: Indices, forgone: Doubles, n_classes
         step = np.clip(np.linalg.solve(curvature, slope[..., None])[..., 0], -0.5, 0.5)
         found = found - step
         found[:, 0] = np.maximum(found[:, 0], 0.0)  # surer answers are never regretted more
-        if np.abs(step).max() < 1e-3:
+        if np.abs(step).max() < SETTLED:
             break
     return found
 
@@ -195,30 +209,43 @@ def _log_regret(normal: Doubles) -> Doubles:
     return np.asarray(np.log(np.maximum(normal, LEAST_REGRET)))
 
 
-def fit_trust(scores: Floats, full: Doubles, target: Ints, common: float) -> Doubles:
+def fit_law(sure: Doubles, later: Doubles) -> tuple[Doubles, Doubles, Doubles]:
+    """Slope, spread and narrowing of ``L' ~ Normal(b L, (c exp(-d L))^2)``, of several sets at once.
+
+    The slope is that of weighted least squares, the logarithm of the variance by Fisher's scoring; d is drawn to 0.
+    """
+    center = sure.mean(axis=1, keepdims=True)
+    z = sure - center
+    reach = (z**2).sum(axis=1) + PULL_NARROWING
+    log_variance, tilt = np.zeros(len(sure)), np.zeros(len(sure))
+    for _ in range(SCORING_STEPS):
+        weight = np.exp(-tilt[:, None] * z)
+        slope = (weight * sure * later).sum(axis=1) / np.maximum((weight * sure**2).sum(axis=1), 1e-12)
+        slope = np.clip(slope, 0, 10)
+        squares = (later - slope[:, None] * sure) ** 2 + LEAST_SPREAD**2
+        log_variance = np.log((squares * weight).mean(axis=1))
+        excess = squares * weight / np.exp(log_variance)[:, None] - 1
+        step = ((z * excess).sum(axis=1) - PULL_NARROWING * tilt) / reach
+        tilt = np.clip(tilt + np.clip(step, -0.4, 0.4), -2 * MOST_NARROWING, 0)
+    spread = np.exp((log_variance - tilt * center[:, 0]) / 2)
+    return slope, np.minimum(spread, MOST_SPREAD), -tilt / 2
+
+
+def fit_trust(scores: Floats, full: Doubles, target: Ints, common: float, losses: Losses | None = None) -> Doubles:
     """The trust of several sets: sharpness, slope, spread, stretch and the shifts, shape (n_sets, 4 + m).
 
     It is learnt from unseen scores, shape (n_sets, n, m), and calibrated chances from all evidence, unseen too, (n, m).
     """
     sharpness = np.exp(fit_sharpness(scores, target, common, PULL_SHARPNESS))
     chances = softmax(sharpness[:, None, None] * scores.astype(np.float64), axis=2)
-    answer = chances.argmax(axis=2)
-    sure = log_odds(chances.max(axis=2))
-    told = full[np.arange(len(target)), answer]  # what full evidence says of the same answer
-    later = log_odds(told)
-    slope = np.clip((sure * later).sum(axis=1) / np.maximum((sure**2).sum(axis=1), 1e-12), 0, 10)
-    spread = np.sqrt(np.mean((later - slope[:, None] * sure) ** 2, axis=1))
-    normal = np.stack([expected_regret(*one) for one in zip(sure, slope.tolist(), spread.tolist(), strict=True)])
-    correction = fit_correction(normal, answer, full.max(axis=1) - told, full.shape[1])
-    return np.column_stack([sharpness, slope, spread, correction])
-
-
-def within(values: Floats, branch: Branch) -> Bools:
-    """Whose results lie in all ranges; NaN lies in none."""
-    inside = np.ones(len(values), dtype=bool)
-    for column, above, at_most in branch:
-        inside &= (values[:, column] > above) & (values[:, column] <= at_most)
-    return inside
+    worth, full_worth = worths(chances, losses), worths(full, losses)
+    answer = worth.argmax(axis=2)
+    sure = log_odds(worth.max(axis=2))
+    later = log_odds(full_worth[np.arange(len(target)), answer])  # what full evidence says of the same answer
+    slope, spread, narrowing = fit_law(sure, later)
+    normal = expected_regret(sure, slope[:, None], spread[:, None] * np.exp(-narrowing[:, None] * sure))
+    correction = fit_correction(normal, answer, excess(full, answer, losses), full.shape[1])
+    return np.column_stack([sharpness, slope, spread, correction, narrowing])
 
 
 def suffices(doubt: Array, level: float) -> Bools:
@@ -231,7 +258,7 @@ class Judge:
 
     `common` is the log sharpness that all sets are drawn to, `full` the calibrated chances of the training patients
     from all evidence, unseen, shape (n, m); `taught` are the training patients whose labels the trust is learnt from,
-    by default all; `trusts` is what was learnt of the sets and branches that were asked for so far.
+    by default all; `trusts` is what was learnt of the sets that were asked for so far.
 
     A judge that is kept has no patients (`full` is None), and of a set that nothing was learnt of it takes the trust of
     the one most like it.
@@ -245,28 +272,31 @@ class Judge:
         common: float,
         full: Doubles | None,
         taught: Indices | None = None,
-        trusts: dict[tuple[int, Branch], Doubles] | None = None,
+        trusts: dict[int, Doubles] | None = None,
+        losses: Losses | None = None,
     ) -> None:
         self.models, self.rule, self.everything = models, rule, everything
-        self.common = common
+        self.common, self.losses = common, losses
         if full is not None:
             self.full = full
             self.taught = np.arange(len(full)) if taught is None else taught
         self.trusts = {} if trusts is None else trusts
         self._blind: dict[int, Judge] = {}
         self._log_losses: dict[int, float] = {}
-        # Of each set on a branch: what the training patients are answered, their doubts, and what they forgo.
-        self._remembered: dict[tuple[int, Branch], tuple[Array, Floats, Floats]] = {}
+        # Of each set: what the training patients are answered, their doubts, and what they forgo.
+        self._remembered: dict[int, tuple[Array, Floats, Floats]] = {}
 
     @classmethod
-    def learnt(cls, models: Models, rule: str, everything: int, some_sets: Sequence[int]) -> Judge:
+    def learnt(
+        cls, models: Models, rule: str, everything: int, some_sets: Sequence[int], losses: Losses | None = None
+    ) -> Judge:
         """The common sharpness is that of `some_sets` pooled; then full evidence is calibrated."""
         models.fit([*some_sets, everything])
         pooled = np.concatenate([models.unseen(one) for one in some_sets])[None, ...]
         common = float(fit_sharpness(pooled, np.tile(models.target, len(some_sets)), 0.0, 1.0)[0])
         unseen = models.unseen(everything)
         sharpness = float(np.exp(fit_sharpness(unseen[None, ...], models.target, common, 1.0)[0]))
-        return cls(models, rule, everything, common, calibrated(sharpness, unseen))
+        return cls(models, rule, everything, common, calibrated(sharpness, unseen), losses=losses)
 
     def without(self, fold: int) -> Judge:
         """One that knows the labels of all patients but those of a fold, for plans that these are to follow.
@@ -275,91 +305,120 @@ class Judge:
         """
         if fold not in self._blind:
             taught = np.flatnonzero(self.models.fold != fold)
-            self._blind[fold] = Judge(self.models, self.rule, self.everything, self.common, self.full, taught)
+            about = self.models, self.rule, self.everything, self.common, self.full, taught
+            self._blind[fold] = Judge(*about, losses=self.losses)
         return self._blind[fold]
 
-    def kept(self, sets: Sequence[tuple[int, Branch]]) -> Judge:
-        """A copy that holds what is known of these sets on their branches; no patient, but for other classifiers."""
-        for tests, branch in sets:
-            self.learn([tests], branch)
+    def kept(self, sets: Sequence[int]) -> Judge:
+        """A copy that holds what is known of these sets; no patient, but for other classifiers."""
+        self.learn(sets)
         if isinstance(self.models, MaskedModels):
             n_tests = self.everything.bit_length()
             # Of the sets without a test that cannot be done, too.
-            fewer = [one & ~(1 << t) for one, branch in sets if not branch for t in range(n_tests) if one >> t & 1]
-            self.learn(fewer[:MOST_KEPT])
-            trusts = {one: self.trusts[one] for one in [*sets, *((one, ()) for one in fewer[:MOST_KEPT])]}
+            fewer = [one & ~(1 << t) for one in sets for t in range(n_tests) if one >> t & 1][:MOST_KEPT]
+            self.learn(fewer)
+            trusts = {one: self.trusts[one] for one in [*sets, *fewer]}
             answering = self.models.kept(self.rule == "loyalty")
-            return Judge(answering, self.rule, self.everything, self.common, None, trusts=trusts)
+            return Judge(answering, self.rule, self.everything, self.common, None, trusts=trusts, losses=self.losses)
         assert isinstance(self.models, EvidenceModels)
-        every = list(dict.fromkeys(tests for tests, _ in sets))
-        models = self.models.kept(every)
+        models = self.models.kept(sets)
         if self.rule == "loyalty":
-            models.fit(every, "held back")
+            models.fit(sets, "held back")
         trusts = {one: self.trusts[one] for one in sets}
-        return Judge(models, self.rule, self.everything, self.common, self.full, trusts=trusts)
+        return Judge(models, self.rule, self.everything, self.common, self.full, trusts=trusts, losses=self.losses)
 
-    def learn(self, sets: Sequence[int], branch: Branch = ()) -> None:
-        """Train and calibrate the sets that are new on a branch."""
+    @property
+    def dearest(self) -> float:
+        """What the dearest error costs; a loss is counted in the user's unit, and a doubt in this one."""
+        return 1.0 if self.losses is None else self.losses.dearest
+
+    def forgone(self, answer: Array) -> tuple[Doubles, Doubles]:
+        """What full evidence gives these answers to the training patients less than its own: of loss, and of chance."""
+        n = np.arange(len(answer))
+        own = worths(self.full, self.losses).argmax(axis=1)
+        missed = self.full[n, own] - self.full[n, answer]
+        if self.losses is None:
+            return missed, missed
+        return self.dearest * excess(self.full, answer, self.losses), missed
+
+    def learn(self, sets: Sequence[int]) -> None:
+        """Train and calibrate the sets that are new."""
         if isinstance(self.models, MaskedClassifier):
             return
-        new = [one for one in dict.fromkeys(int(s) for s in sets) if (one, branch) not in self.trusts]
+        new = [one for one in dict.fromkeys(int(s) for s in sets) if one not in self.trusts]
         self.models.fit(new)
-        taught = self.taught[within(self.models.values[self.taught], branch)] if branch else self.taught
-        taught = taught if len(taught) else self.taught
-        target, full = self.models.target[taught], self.full[taught]
+        target, full = self.models.target[self.taught], self.full[self.taught]
         at_once = max(1, TRUSTED_AT_ONCE // len(target))
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
-            scores = np.stack([self.models.unseen(one)[taught] for one in part])
-            keys = [(one, branch) for one in part]
-            self.trusts.update(zip(keys, fit_trust(scores, full, target, self.common), strict=True))
+            scores = np.stack([self.models.unseen(one)[self.taught] for one in part])
+            found = fit_trust(scores, full, target, self.common, self.losses)
+            self.trusts.update(zip(part, found, strict=True))
 
-    def opinion(self, tests: int, rows: Floats | None = None, branch: Branch = ()) -> Opinion:
+    def opinion(self, tests: int, rows: Floats | None = None) -> Opinion:
         """Of new patients; or of the training patients, by models that have not seen them."""
-        self.learn([tests], branch)
+        self.learn([tests])
         scores = self.models.unseen(tests) if rows is None else self.models.scores(tests, rows)
-        trust = self.trust(tests, branch)
+        trust = self.trust(tests)
         # The scores of no evidence are the logarithm of the shares: calibrated as they are.
         chances = calibrated(trust[0] if tests else 1.0, scores)
+        worth = worths(chances, self.losses)
+        answer = (scores if self.losses is None else worth).argmax(axis=1).astype(np.int64)
         if tests == self.everything:
             doubt = np.full(len(scores), -np.inf)
         elif self.rule == "loyalty":
             strong = self.models.claims(tests, rows) == 1  # ascending betas: the first strong one is the smallest
             doubt = np.where(strong.any(axis=0), np.array(self.models.betas)[strong.argmax(axis=0)], np.inf)
         elif self.rule == "calibrated":
-            doubt = np.maximum(1 - chances.max(axis=1), LEAST_DOUBT)
+            doubt = np.maximum(expected(chances, answer, self.losses), LEAST_DOUBT)
         else:
-            doubt = np.maximum(regret(trust, chances), LEAST_DOUBT)
+            doubt = np.maximum(regret(trust, worth), LEAST_DOUBT)
         # Single precision, as it is remembered: who stops must not depend on who asks.
-        return scores.argmax(axis=1).astype(np.int64), chances, doubt.astype(np.float32).astype(np.float64)
+        return answer, chances, doubt.astype(np.float32).astype(np.float64)
 
-    def trust(self, tests: int, branch: Branch = ()) -> Doubles:
-        """That of the set on the branch, or of the one there that differs by the fewest tests, and has fewest more."""
-        if (tests, branch) in self.trusts:
-            return self.trusts[tests, branch]
-        there = [one for one, at in self.trusts if at == branch]
-        if not there:
-            return self.trust(tests)
-        return self.trusts[min(there, key=lambda one: ((one ^ tests).bit_count(), (one & ~tests).bit_count())), branch]
+    def _opinions(self, sets: Sequence[int]) -> tuple[Array, Floats, Floats]:
+        """Answers, doubts and regrets of the training patients on several sets, which were learnt: (n_sets, n) each."""
+        scores = np.stack([self.models.unseen(one) for one in sets])
+        trusts = np.stack([self.trusts[one] for one in sets])
+        sharpness = np.where(np.array(sets) == 0, 1.0, trusts[:, 0])
+        chances = softmax(sharpness[:, None, None] * scores.astype(np.float64), axis=2)
+        worth = worths(chances, self.losses)
+        answer = (scores if self.losses is None else worth).argmax(axis=2)
+        forgone = regret(trusts, worth)
+        if self.rule == "regret":
+            doubt = np.maximum(forgone, LEAST_DOUBT)
+        elif self.rule == "calibrated":
+            doubt = np.maximum(expected(chances, answer, self.losses), LEAST_DOUBT)
+        else:
+            doubt = np.stack([self.opinion(one)[2] for one in sets])
+        final = np.array([one == self.everything for one in sets])
+        doubt[final], forgone[final] = -np.inf, 0.0
+        return answer, doubt.astype(np.float32), forgone.astype(np.float32)
 
-    def of(self, results: Results) -> Callable[[int, Array, Branch], Opinion]:
+    def trust(self, tests: int) -> Doubles:
+        """That of the set, or of the one that differs by the fewest tests, and has fewest more."""
+        if tests in self.trusts:
+            return self.trusts[tests]
+        return self.trusts[min(self.trusts, key=lambda one: ((one ^ tests).bit_count(), (one & ~tests).bit_count()))]
+
+    def of(self, results: Results) -> Callable[[int, Array], Opinion]:
         """Opinions of new patients, by their places: each on what can be used of the evidence set."""
 
-        def opinion(tests: int, patients: Array, branch: Branch) -> Opinion:
+        def opinion(tests: int, patients: Array) -> Opinion:
             told = tests & ~results.lost[patients]
             answer, doubt = np.zeros(len(told), dtype=np.int64), np.zeros(len(told))
             chances = np.zeros((len(told), self.models.n_classes))
             for one in np.unique(told):
                 part = told == one
-                found = self.opinion(int(one), results.rows[patients[part]], branch)
+                found = self.opinion(int(one), results.rows[patients[part]])
                 answer[part], chances[part], doubt[part] = found
             return answer, chances, doubt
 
         return opinion
 
-    def unseen(self, tests: int, patients: Array, branch: Branch = ()) -> Opinion:
+    def unseen(self, tests: int, patients: Array) -> Opinion:
         """Of some training patients, by models that have not seen them."""
-        answer, chances, doubt = self.opinion(tests, branch=branch)
+        answer, chances, doubt = self.opinion(tests)
         return answer[patients], chances[patients], doubt[patients]
 
     def log_loss(self, tests: int) -> float:
@@ -375,26 +434,27 @@ class Judge:
         """The answers to the training patients."""
         return self._told([tests])[0][0]
 
-    def regrets(self, sets: Sets, branch: Branch = ()) -> Floats:
+    def regrets(self, sets: Sets) -> Floats:
         """What the training patients are expected to forgo by stopping on each set, whatever the rule: (n_sets, n)."""
-        return np.stack(self._told(sets.tolist(), branch)[2])
+        return np.stack(self._told(sets.tolist())[2])
 
-    def stopped(self, level: float, sets: Sets, branch: Branch = ()) -> Words:
+    def stopped(self, level: float, sets: Sets) -> Words:
         """Who of the training patients stops on each set, packed: shape (n_sets, n_words)."""
-        return pack(suffices(np.stack(self._told(sets.tolist(), branch)[1]), level))
+        return pack(suffices(np.stack(self._told(sets.tolist())[1]), level))
 
-    def _told(self, sets: list[int], branch: Branch = ()) -> list[tuple[Array, ...]]:
+    def _told(self, sets: list[int]) -> list[tuple[Array, ...]]:
         """Answers, doubts and regrets of the training patients on each set; what is new is learnt all together."""
-        new = [one for one in dict.fromkeys(sets) if (one, branch) not in self._remembered]
+        new = [one for one in dict.fromkeys(sets) if one not in self._remembered]
         if new:
-            self.learn(new, branch)
+            self.learn(new)
             if self.rule == "loyalty":
                 self.models.fit([one for one in new if one != self.everything], "held back")
-        for one in new:
-            answer, chances, doubt = self.opinion(one, branch=branch)
-            forgone = np.zeros(len(answer)) if one == self.everything else regret(self.trusts[one, branch], chances)
-            self._remembered[one, branch] = answer, doubt.astype(np.float32), forgone.astype(np.float32)
-        return list(zip(*(self._remembered[one, branch] for one in sets), strict=True))
+        at_once = max(1, TRUSTED_AT_ONCE // len(self.models.target))
+        for begin in range(0, len(new), at_once):
+            part = new[begin : begin + at_once]
+            told = zip(*self._opinions(part), strict=True)
+            self._remembered.update(zip(part, told, strict=True))
+        return list(zip(*(self._remembered[one] for one in sets), strict=True))
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what is only remembered, and with no keys but words, which is all that skops can hold."""
@@ -403,17 +463,17 @@ class Judge:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state["plain"])
-        keys = [(tests, tuple(tuple(way) for way in branch)) for tests, branch in state["keys"]]
-        self.trusts = dict(zip(keys, state["trusts"], strict=True))
+        self.trusts = dict(zip(state["keys"], state["trusts"], strict=True))
         self._blind, self._remembered = {}, {}
 
     # -------------------------------------------------------------------------------------------- model files
 
     def state(self) -> dict[str, Any]:
         """As plain values; with classifiers of others, what they were learnt from, so that a plan can leave its way."""
-        trusted = {"rule": self.rule, "common": self.common, "sets": [plain_set(tests) for tests, _ in self.trusts]}
-        trusted["branches"] = [[list(way) for way in branch] for _, branch in self.trusts]
+        trusted = {"rule": self.rule, "common": self.common, "sets": [plain_set(tests) for tests in self.trusts]}
         trusted["trusts"] = np.stack(list(self.trusts.values()))
+        if self.losses is not None:
+            trusted["losses"] = self.losses.matrix
         if isinstance(self.models, MaskedClassifier):
             return {**trusted, "classifier": self.models.state()}
         assert isinstance(self.models, EvidenceModels)
@@ -431,15 +491,14 @@ class Judge:
     ) -> Judge:
         """The inverse of `state`, checked."""
         if "classifier" in state:
-            require_names(state, "judge_", [*SAME_IN_JUDGE, "sets", "branches", "trusts", "classifier"])
+            require_names(state, "judge_", [*SAME_IN_JUDGE, "sets", "trusts", "classifier"], ["losses"])
             models: Any = MaskedClassifier.from_state(state["classifier"], m, everything.bit_length(), column_owner)
             full = None
             altered = state["rule"] != "loyalty" or "held back" in models.altered
             require(altered, "an altered model is missing")
         else:
-            require_names(
-                state, "judge_", [*SAME_IN_MODELS, *SAME_IN_JUDGE, "full", "sets", "trusts", "models"], ["branches"]
-            )
+            names = [*SAME_IN_MODELS, *SAME_IN_JUDGE, "full", "sets", "trusts", "models"]
+            require_names(state, "judge_", names, ["losses"])
             models = _evidence_models(state, m, everything, column_owner, n_jobs)
             full = require_array(state["full"], (len(models.rows), m), "f", "full")
             require(((full >= 0) & (full <= 1)).all(), "full does not hold chances")
@@ -451,16 +510,15 @@ class Judge:
         require(state["rule"] != "loyalty" or len(models.betas) > 0, "there are no betas")
         require_numbers([state["common"]], "the common sharpness")
         require(abs(state["common"]) <= MOST_SHARPNESS, "the common sharpness is out of range")
-        trusts = require_array(state["trusts"], (len(state["sets"]), 4 + m), "f", "trusts")
+        trusts = require_array(state["trusts"], (len(state["sets"]), None), "f", "trusts")
+        require(trusts.shape[1] in (4 + m, 5 + m), "trusts have the wrong shape")  # 0.1.0 knew no narrowing
         require((trusts[:, 0] > 0).all() and (np.abs(trusts) <= MOST_TEMPERATURE).all(), "a trust is out of range")
         sets = [set_of(tests) for tests in state["sets"]]
         whole = all(type(tests) is int and 0 <= tests <= everything for tests in sets)
         require(whole and len(trusts) > 0, "a trusted set has a test that there is not")
-        branches = [tuple(tuple(way) for way in branch) for branch in state.get("branches", [()] * len(trusts))]
-        require(len(branches) == len(trusts), "a trust has no branch")
-        trusted = dict(zip(zip(sets, branches, strict=True), trusts, strict=True))
-        require(any(not branch for branch in branches), "nothing is known but of branches")
-        return cls(models, state["rule"], everything, state["common"], full, trusts=trusted)
+        trusted = dict(zip(sets, trusts, strict=True))
+        losses = Losses.from_state(state["losses"], m) if "losses" in state else None
+        return cls(models, state["rule"], everything, state["common"], full, trusts=trusted, losses=losses)
 
 
 def _evidence_models(

@@ -12,6 +12,9 @@ so the terms of every patient and test are computed once, and many sets are one 
 in `EvidenceModels`, there is a model for each fold: a training patient is judged by the one that has not seen it, a
 new one by the mean of ``-log f`` over all.
 
+Tests that add nothing to random sets of the others are *idle*: both classifiers learn as if nobody had had them, if
+that is better for unseen patients.
+
 All evidence has a classifier of its own beside it, without masks, and the two are mixed as unseen patients like best:
 what the plan is compared with is as good as a classifier that was made for nothing else.
 """
@@ -40,6 +43,7 @@ from multiform.training import Member, Trainer
 MOST_COPIES, FEWEST_COPIES, MASKED_ROWS = 60, 8, 20_000  # of each patient; so many rows in all, where there are few
 FULL_EVERY = 10  # one copy in so many knows everything
 TRIED_ON = 6  # masked copies that the settings are chosen on
+SOUNDED_WITH, SOUNDED_UP_TO = 4, 100  # random sets of each patient that a test is added to; and of how many tests
 MANY_PATIENTS = 2_000  # from which on one fold is enough to choose on
 # Floor of the ratio loss, and noise: gates and thresholds want little noise, a few hundred noisy patients much.
 SETTINGS: tuple[tuple[float, float], ...]
@@ -277,7 +281,8 @@ class MaskedModels(FoldedPatients):
     `undone` says which tests each patient did not have, `always` which are known from the start, and `steps` which
     columns are but steps of numbers, to be read if that is better. An `estimator`, if there is one, says how to train.
     `flattery` is by how much the choice of a setting makes the accuracy on all evidence too good: by how much it is
-    above that of patients who are answered at the setting that is best for the other folds.
+    above that of patients who are answered at the setting that is best for the other folds. With `like`, the settings
+    are those that were chosen there, for the same patients in other folds.
     """
 
     def __init__(
@@ -296,6 +301,7 @@ class MaskedModels(FoldedPatients):
         undone: Array | None = None,
         always: int = 0,
         steps: Bools | None = None,
+        like: MaskedModels | None = None,
     ) -> None:
         self.rows, self.target, self.fold, self.column_owner = rows, target, fold, column_owner
         self.n_classes, self.n_tests, self.betas = n_classes, n_tests, betas
@@ -312,7 +318,10 @@ class MaskedModels(FoldedPatients):
         self.done = np.ones((len(rows), n_tests), dtype=bool) if undone is None else ~members(undone, n_tests)
         self._random, self._always = np.random.default_rng(seed), members([always], n_tests)[0]
         self._unseen: dict[int, Floats] = {}
-        self._train()
+        self._idle = np.zeros(n_tests, dtype=bool)
+        self._chosen: tuple[Setting, Setting]
+        self.flattery = 0.0
+        self._train(like)
 
     @property
     def sets(self) -> list[int]:
@@ -326,13 +335,23 @@ class MaskedModels(FoldedPatients):
 
     # ------------------------------------------------------------------------------------------------ training
 
-    def _train(self) -> None:
+    def _train(self, like: MaskedModels | None) -> None:
         """Both classifiers, each with the setting that unseen patients like best, and how they are mixed."""
-        n = len(self.target)
+        n, everybody = len(self.target), (np.arange(len(self.target)), self.done)
         self._copies = self._masked_copies(int(np.clip(MASKED_ROWS // n, FEWEST_COPIES, MOST_COPIES)))
-        self._setting, masked, _ = self._best(self._copies, self._masked_copies(TRIED_ON))
-        everybody = np.arange(n), self.done
-        _, full, self.flattery = self._best(everybody, everybody)
+        if like is not None:
+            self._chosen, self._idle, self.flattery = like._chosen, like._idle, like.flattery
+        else:
+            judges = self._masked_copies(TRIED_ON)
+            setting, _ = self._best(self._copies, judges, self._settings)
+            self._leave_out_idle(setting, judges)
+            setting_of_all, self.flattery = self._best(everybody, everybody, self._settings)
+            self._chosen = setting, setting_of_all
+        folds = range(self.n_folds)
+        masked, full = (
+            self._fitted(copies, setting, folds)
+            for copies, setting in zip((self._copies, everybody), self._chosen, strict=True)
+        )
         X = read_inputs(self.rows, self.done, self.column_owner)
         told, temperatures = [], []
         for models in (masked, full):
@@ -356,25 +375,70 @@ class MaskedModels(FoldedPatients):
             known.append(((place < size[:, None]) | self._always) & self.done)
         return np.tile(np.arange(n), n_copies), np.concatenate(known)
 
-    def _best(self, copies: Copies, judges: Copies) -> tuple[Setting, Quadratics, float]:
-        """The setting of the least log loss of unseen patients, the models of all folds with it, and its flattery."""
-        folds = range(self.n_folds) if len(self.target) < MANY_PATIENTS else range(1)
+    @property
+    def _judging(self) -> range:
+        """The folds that choose."""
+        return range(self.n_folds) if len(self.target) < MANY_PATIENTS else range(1)
+
+    def _leave_out_idle(self, setting: Setting, judges: Copies) -> None:
+        """Find the tests that tell nothing, and leave them out if unseen patients like it.
+
+        A test is sounded by what it adds to random sets of the others. What adds less than its standard error is idle:
+        among few patients a classifier that reads a dozen such tests hardly finds the few that matter.
+        """
+        if not 1 < self.n_tests <= SOUNDED_UP_TO:
+            return
+        models = self._fitted(self._copies, setting, self._judging)
+        before, temperature = self._loss(models, judges)
+        own = np.flatnonzero(np.isin(self.fold, self._judging))
+        gains = np.zeros((self.n_tests, len(own)))
+        for t in range(self.n_tests):
+            for _ in range(SOUNDED_WITH):
+                size, place = self._random.random((len(own), 1)), self._random.random((len(own), self.n_tests))
+                known = ((place < size) | self._always) & self.done[own]
+                with_test, without = known.copy(), known.copy()
+                with_test[:, t], without[:, t] = self.done[own, t], False
+                pair = [self._losses(models, (own, one), temperature) for one in (without, with_test)]
+                gains[t] += pair[0] - pair[1]
+        error = gains.std(axis=1) / np.sqrt(len(own))
+        idle = (gains.mean(axis=1) < error) & ~self._always
+        if idle.any() and not idle.all():
+            self._idle = idle
+            if self._loss(self._fitted(self._copies, setting, self._judging), judges)[0] >= before:
+                self._idle = np.zeros(self.n_tests, dtype=bool)
+
+    def _losses(self, models: Quadratics, judges: Copies, temperature: float) -> Doubles:
+        """Log losses of unseen patients."""
+        who, known = judges
+        scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[who])
+        return np.asarray(-log_softmax(scores / temperature, axis=1)[np.arange(len(who)), self.target[who]])
+
+    def _loss(self, models: Quadratics, judges: Copies) -> tuple[float, float]:
+        """The mean log loss of unseen patients, and the temperature that it is at."""
+        judged = np.isin(self.fold[judges[0]], self._judging)
+        who, known = judges[0][judged], judges[1][judged]
+        scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[who])
+        temperature = fit_temperature(scores, self.target[who])
+        return float(self._losses(models, (who, known), temperature).mean()), temperature
+
+    def _best(self, copies: Copies, judges: Copies, settings: Sequence[Setting]) -> tuple[Setting, float]:
+        """The setting of the least log loss of unseen patients, and its flattery."""
+        folds = self._judging
         who, known = judges
         judged = np.isin(self.fold[who], folds)
         who, X = who[judged], read_inputs(self.rows[who[judged]], known[judged], self.column_owner)
         fold, target, places = self.fold[who], self.target[who], np.arange(len(who))
-        tried, losses, right = [], [], []
-        for setting in self._settings:
-            tried.append(self._fitted(copies, setting, folds))
-            scores = tried[-1].own_scores(X, fold)
+        losses, right = [], []
+        for setting in settings:
+            scores = self._fitted(copies, setting, folds).own_scores(X, fold)
             losses.append(-log_softmax(scores / fit_temperature(scores, target), axis=1)[places, target])
             right.append(scores.argmax(axis=1) == target)
         best = int(np.mean(losses, axis=1).argmin())
         if len(folds) < self.n_folds:
-            return self._settings[best], self._fitted(copies, self._settings[best], range(self.n_folds)), 0.0
+            return settings[best], 0.0
         best_of_others = np.array([np.mean(np.stack(losses)[:, fold != one], axis=1).argmin() for one in folds])
         flattery = float(np.mean(right[best]) - np.mean(np.stack(right)[best_of_others[fold], places]))
-        return self._settings[best], tried[best], flattery
+        return settings[best], flattery
 
     def _fitted(
         self, copies: Copies, setting: Setting, folds: Sequence[int], factors: Doubles | None = None
@@ -382,7 +446,7 @@ class MaskedModels(FoldedPatients):
         """A model for each row of class factors and each fold, -1 for one that learns from everybody."""
         (alpha, noise, read_steps), how, (who, known) = setting, self._how, copies
         rows = self.rows if read_steps else np.where(self._steps, 0, self.rows)
-        X = read_inputs(rows[who], known, self.column_owner)
+        X = read_inputs(rows[who], known & ~self._idle, self.column_owner)
         n, p = X.shape
         batch_size = batch_size_for(how.batch_size, n)
         n_passes = auto_passes(n, batch_size, "adam") * (CLEAR_PASSES if noise < 1 else 1)
@@ -395,7 +459,9 @@ class MaskedModels(FoldedPatients):
         with Trainer(X, self.target[who], self.n_classes, scaling="standard", **shared) as trainer:
             solver = AdamSolver(n_passes, batch_size, float(how.learning_rate))
             trained = trainer.train(members_, solver, n_components)
-            return Quadratics.of([trained.separators(member) for member in range(len(members_))])
+            models = Quadratics.of([trained.separators(member) for member in range(len(members_))])
+        models.components[..., np.append(self._idle[self.column_owner], self._idle)] = 0  # what was never there
+        return models
 
     # ----------------------------------------------------------------------------------------------- answering
 
@@ -406,6 +472,8 @@ class MaskedModels(FoldedPatients):
         if 0 not in self._unseen:
             self._unseen[0] = self.prior[self.fold].astype(np.float32)
         new = [one for one in dict.fromkeys(map(int, sets)) if one not in self._unseen]
+        if not new:
+            return
         masked = self.classifier.masked
         offsets, energy = masked.offsets[self.fold], masked.energy[self.fold]
         at_once = max(1, NUMBERS_AT_ONCE // offsets.size)
@@ -451,7 +519,7 @@ class MaskedModels(FoldedPatients):
         if kind not in altered:
             factors = alterations_of(kind, self.betas, self.n_classes).factors
             folds = [-1] if kind == "shown" else range(self.n_folds)
-            altered[kind] = self._fitted(self._copies, self._setting, folds, factors)
+            altered[kind] = self._fitted(self._copies, self._chosen[0], folds, factors)
 
     def kept(self, with_rule: bool) -> MaskedClassifier:
         """What answers, without the patients."""

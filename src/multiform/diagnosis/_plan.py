@@ -4,6 +4,9 @@ A plan is a tree of nodes. A node buys one test; whoever does not stop on the ev
 the node's *ways* whose range holds the result, or by the last way, which is open to all. In a fixed order there is no
 other way. (In adaptive plans of version 0.1.0 the diagnosis as it stands says which way.)
 
+Tests that are ordered together, a *round*, are nodes one after the other, each *joined* to the next but the last:
+nobody stops or chooses a way before the results of all of them are there. Where no node is joined, each is a round.
+
 A test that was not done is not in the evidence set, and not on the bill; who has no result to choose a way by takes the
 last one.
 """
@@ -11,7 +14,7 @@ last one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -20,7 +23,7 @@ import numpy as np
 
 from multiform._typing import Array, Doubles, Floats
 from multiform.columns import FARTHEST, Encoding
-from multiform.diagnosis._judge import Branch, Opinion, Way, suffices
+from multiform.diagnosis._judge import Opinion, Way, suffices
 from multiform.diagnosis._tariff import Tariff
 from multiform.state import require, require_numbers
 
@@ -29,12 +32,6 @@ if TYPE_CHECKING:
 
 
 EXACTLY = 1e-9  # a bill of exactly the budget is within it
-
-
-def other_side(way: Way) -> Way:
-    """The range of all others, of one that is open at an end."""
-    column, above, at_most = way
-    return (column, at_most, FARTHEST) if above <= -FARTHEST else (column, -FARTHEST, above)
 
 
 @dataclass(frozen=True)
@@ -52,12 +49,15 @@ class Plan:
     ways : tuple of tuple of (column, above, at most), or None
         The ranges of encoded results that lead each way. None in adaptive plans of version 0.1.0, where `following` has
         an entry for each diagnosis.
+    joined : tuple of bool
+        Whether each node's test is ordered together with that of the next; empty where none is.
     """
 
     tests: tuple[int, ...]
     held: tuple[int, ...]
     following: tuple[tuple[int, ...], ...]
     ways: tuple[tuple[Way, ...], ...] | None = None
+    joined: tuple[bool, ...] = ()
 
     @classmethod
     def of_order(cls, order: tuple[int, ...], known: int) -> Plan:
@@ -90,7 +90,29 @@ class Plan:
                 )
                 require_numbers(way[1:], "a range of the plan")
                 require(way[1] <= -FARTHEST or way[2] >= FARTHEST, "a range of the plan is open at no end")
+        require(len(self.joined) in (0, len(self)), "the plan has parts of several lengths")
+        for node, together in enumerate(self.joined):
+            require(type(together) is bool, "the plan does not say what is ordered together")
+            after = self.following[node]
+            require(not together or (len({*after}) == 1 and after[0] >= 0), "a test is ordered together with none")
         return self
+
+    def joins(self, node: int) -> bool:
+        """Whether this node's test is ordered together with that of the next."""
+        return bool(self.joined) and self.joined[node]
+
+    def round_of(self, node: int) -> list[int]:
+        """This node, and those after it whose tests are ordered together with its own."""
+        found = [node]
+        while self.joins(found[-1]):
+            found.append(self.following[found[-1]][0])
+        return found
+
+    @property
+    def begins(self) -> list[bool]:
+        """Of each node, whether a round begins with it."""
+        inside = {self.following[node][0] for node in range(len(self)) if self.joins(node)}
+        return [node not in inside for node in range(len(self))]
 
     def __len__(self) -> int:
         return len(self.tests)
@@ -124,51 +146,51 @@ class Plan:
             found[(values[:, column] > above) & (values[:, column] <= at_most)] = following
         return found
 
-    def within(self, budget: float, tariff: Tariff) -> Plan:
-        """The same plan for those who may pay no more: a test that is too dear for what is left is gone past."""
-        nodes: list[tuple[int, int, tuple[int, ...], tuple[Way, ...]]] = []
+    def within(self, tariff: Tariff, budget: float | None = None, max_hours: float | None = None) -> Plan:
+        """The same plan for those who may pay and wait no more: a test that asks too much is gone past."""
+        most = np.inf if budget is None else budget + EXACTLY
+        longest = np.inf if max_hours is None else max_hours + EXACTLY
+        nodes: list[tuple[int, int, tuple[int, ...], tuple[Way, ...], bool]] = []
 
-        def copied(node: int, held: int, paid: float) -> int:
-            while node >= 0 and paid + tariff.price(self.tests[node], held) > budget + EXACTLY:
-                node = self.main(node)
-            while node >= 0 and tariff.required[self.tests[node]] & ~held:
+        def copied(node: int, held: int, paid: float, hours: float, slowest: float) -> tuple[int, bool]:
+            """The copy of the first node from this one on that can be afforded; and whether the round goes on to it.
+
+            `paid` and `hours` are those of all before, without this round's waiting: so far it takes `slowest` hours.
+            """
+            same_round = True
+            while node >= 0:
+                t = self.tests[node]
+                wait = max(slowest, tariff.duration(t))
+                asks = paid + tariff.price(t, held) + tariff.hour_price * wait
+                if asks <= most and hours + wait <= longest and not tariff.required[t] & ~held:
+                    break
+                if not self.joins(node):
+                    same_round, paid = False, paid + tariff.hour_price * slowest
+                    hours, slowest = hours + slowest, 0.0
                 node = self.main(node)
             if node < 0:
-                return -1
-            t, place = self.tests[node], len(nodes)
-            nodes.append((t, held, (-1,), ()))
-            paid, after = paid + tariff.price(t, held), held | 1 << t
+                return -1, False
+            place, after = len(nodes), held | 1 << t
+            nodes.append((t, held, (-1,), (), False))
+            paid += tariff.price(t, held)
+            if not self.joins(node):
+                paid, hours, wait = paid + tariff.hour_price * wait, hours + wait, 0.0
             ways = () if self.ways is None else self.ways[node]
-            following = [copied(one, after, paid) for one in self.following[node]]
-            nodes[place] = (t, held, tuple(following), ways)
-            return place
+            found = [copied(one, after, paid, hours, wait) for one in self.following[node]]
+            together = self.joins(node) and found[0][1]
+            nodes[place] = (t, held, tuple(child for child, _ in found), ways, together)
+            return place, same_round
 
-        if not len(self) or copied(0, self.held[0], 0.0) < 0:
+        if not len(self) or copied(0, self.held[0], 0.0, 0.0, 0.0)[0] < 0:
             return Plan((), (), (), ())
-        return Plan(*zip(*nodes, strict=True))
+        *parts, joined = zip(*nodes, strict=True)
+        return replace(Plan(*parts), joined=joined if any(joined) else ())
 
     @property
-    def branches(self) -> list[Branch]:
-        """Of each node, the ranges on the way to it."""
-        branches: list[Branch] = [()] * len(self)
-        for node, following in enumerate(self.following):
-            passed = branches[node]
-            for way, after in zip(
-                (*(self.ways or {node: ()})[node], None), following if self.ways else (), strict=False
-            ):
-                if after >= 0:
-                    branches[after] = passed if way is None else (*passed, way)
-                if way is not None:
-                    passed = (*passed, other_side(way))
-        return branches
-
-    @property
-    def sets(self) -> list[tuple[int, Branch]]:
-        """All evidence sets on which somebody may stop, with the branches."""
+    def sets(self) -> list[int]:
+        """All evidence sets on which somebody may stop, and what is known within a round."""
         after = [held | 1 << t for held, t in zip(self.held, self.tests, strict=True)]
-        return list(
-            dict.fromkeys([(held, ()) for held in self.held[:1]] + list(zip(after, self.branches, strict=True)))
-        )
+        return list(dict.fromkeys([*self.held[:1], *after]))
 
     @property
     def paths(self) -> list[tuple[int, ...]]:
@@ -184,9 +206,15 @@ class Plan:
         return [tariff.price(t, held) for t, held in zip(self.tests, self.held, strict=True)]
 
     def paid_before(self, tariff: Tariff) -> list[float]:
-        """What everybody who comes to a node has paid by then, all tests being done."""
+        """What everybody who comes to a node has paid by then, waiting too, all tests being done."""
         prices = self.prices(tariff)
-        return [float(sum(prices[k] for k in path[:-1])) for path in self.paths[: len(self)]]
+        paid = [float(sum(prices[k] for k in path[:-1])) for path in self.paths[: len(self)]]
+        if not tariff.waits:
+            return paid
+        rounds = [self.round_of(node) if begins else [] for node, begins in enumerate(self.begins)]
+        hours = [tariff.hours(self.tests[k] for k in one) for one in rounds]
+        over = [[k for k in path if rounds[k] and node not in rounds[k]] for node, path in enumerate(self.paths[:-1])]
+        return [money + tariff.hour_price * sum(hours[k] for k in one) for money, one in zip(paid, over, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -201,39 +229,47 @@ class Followed:
         What was paid for each test, NaN where it was not bought.
     answer, chances : arrays, shapes (n,) and (n, m)
         Where they stopped.
+    hours : array, shape (n,)
+        How long they waited for results.
+    waiting : array, shape (n,)
+        What that cost.
     """
 
     node: Array
     prices: Doubles
     answer: Array
     chances: Doubles
+    hours: Doubles
+    waiting: Doubles
 
     @property
     def cost(self) -> Doubles:
-        """The bill of each patient."""
-        return np.asarray(np.nansum(self.prices, axis=1))
+        """The bill of each patient, with what waiting cost."""
+        return np.asarray(np.nansum(self.prices, axis=1) + self.waiting)
 
 
 def follow(
     plan: Plan,
     tariff: Tariff,
-    opinion: Callable[[int, Any, Branch], Opinion],
+    opinion: Callable[[int, Any], Opinion],
     level: float,
     values: Floats,
     undone: Array | None = None,
     patients: Array | None = None,
+    clock: Doubles | None = None,
 ) -> Followed:
-    """Send patients along the plan; `opinion(set, patients, branch)` is what is thought of some of them, by
-    their places.
+    """Send patients along the plan; `opinion(set, patients)` is what is thought of some of them, by their places.
 
     `values` are the encoded results of all, NaN for none, and `undone` the set of tests that were not done of each one:
-    these are not bought. With `patients` only those, by their places, are followed.
+    these are not bought. With `patients` only those, by their places, are followed. A `clock` is kept for all: how long
+    each one has waited when something is thought of it.
     """
     patients = np.arange(len(values)) if patients is None else patients
     barred = None if undone is None else [tariff.barred(int(one)) for one in undone[patients]]
-    answer, chances, doubt = (part.copy() for part in opinion(tariff.known, patients, ()))
-    node_of, branches = np.full(len(patients), -1), plan.branches
+    answer, chances, doubt = (part.copy() for part in opinion(tariff.known, patients))
+    node_of = np.full(len(patients), -1)
     prices = np.full((len(patients), len(tariff)), np.nan)
+    hours, slowest = np.zeros(len(patients)), np.zeros(len(patients))  # of the rounds done, and of this one so far
     waiting = [(0, np.flatnonzero(~suffices(doubt, level)))] if len(plan) else []
     while waiting:
         node, going = waiting.pop()
@@ -246,12 +282,21 @@ def follow(
             prices[going, t] = [
                 np.nan if barred[one] >> t & 1 else tariff.price(t, held & ~barred[one]) for one in going.tolist()
             ]
-        answer[going], chances[going], doubt = opinion(held | 1 << t, patients[going], branches[node])
+        bought = going[~np.isnan(prices[going, t])]
+        slowest[bought] = np.maximum(slowest[bought], tariff.duration(t))
+        if plan.joins(node):
+            waiting.append((plan.following[node][0], going))
+            continue
+        hours[going] += slowest[going]
+        slowest[going] = 0.0
+        if clock is not None:
+            clock[patients[going]] = hours[going]
+        answer[going], chances[going], doubt = opinion(held | 1 << t, patients[going])
         node_of[going] = node
         going = going[~suffices(doubt, level)]
         after = plan.after(node, answer[going], values[patients[going]])
         waiting += [(k, going[after == k]) for k in sorted({*plan.following[node]} - {-1})]
-    return Followed(node_of, prices, answer, chances)
+    return Followed(node_of, prices, answer, chances, hours, tariff.hour_price * hours)
 
 
 @dataclass(frozen=True)
@@ -261,7 +306,7 @@ class Acquisitions:
     Attributes
     ----------
     cost : array, shape (n,)
-        The bill.
+        The bill, with what waiting cost.
     tests : list of tuple of str
         What was bought, in this order.
     answer : array, shape (n,)
@@ -273,6 +318,8 @@ class Acquisitions:
     test_names : tuple of str
     panel_cost : float
         What all evidence costs.
+    hours : array, shape (n,), or None
+        How long each one waited for results; None where all are immediate.
     """
 
     cost: Doubles
@@ -282,6 +329,7 @@ class Acquisitions:
     prices: Doubles
     test_names: tuple[str, ...]
     panel_cost: float
+    hours: Doubles | None = None
 
     def __len__(self) -> int:
         return len(self.cost)
@@ -294,15 +342,18 @@ class Acquisitions:
     def bill(self, patient: int) -> str:
         """The bill of one patient, line by line."""
         bought = self.tests[patient]
-        width = max([len(name) for name in (*bought, "sum", "full panel")])
-        lines = [f"{name:<{width}}  {self.prices[patient, self.test_names.index(name)]:>10.2f}" for name in bought]
+        paid = {name: self.prices[patient, self.test_names.index(name)] for name in bought}
+        if self.hours is not None:
+            paid[f"waiting, {self.hours[patient]:g} h"] = self.cost[patient] - sum(paid.values())
+        width = max([len(name) for name in (*paid, "sum", "full panel")])
+        lines = [f"{name:<{width}}  {price:>10.2f}" for name, price in paid.items()]
         lines.append(f"{'sum':<{width}}  {self.cost[patient]:>10.2f}")
         lines.append(f"{'full panel':<{width}}  {self.panel_cost:>10.2f}")
         lines.append(f"diagnosis: {self.answer[patient]}, right with a chance of {self.chance[patient]:.0%}")
         return "\n".join(lines)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame: cost, n_tests, tests, answer, chance."""
+        """A pandas DataFrame: cost, hours where there are any, n_tests, tests, answer, chance."""
         try:
             import pandas as pd
         except ImportError as error:
@@ -310,6 +361,7 @@ class Acquisitions:
         return pd.DataFrame(
             {
                 "cost": self.cost,
+                **({} if self.hours is None else {"hours": self.hours}),
                 "n_tests": [len(bought) for bought in self.tests],
                 "tests": [", ".join(bought) for bought in self.tests],
                 "answer": self.answer,
@@ -344,6 +396,8 @@ class FlowStep:
         Shares of the training patients who stop here, by diagnosis.
     condition : str
         The result with which one comes here, in words; empty where it makes no difference.
+    with_next : bool
+        Whether the test is ordered together with that of the next box.
     """
 
     node: int
@@ -354,6 +408,7 @@ class FlowStep:
     came: float
     stopped: tuple[float, ...]
     condition: str = ""
+    with_next: bool = False
 
 
 def flow_steps(
@@ -375,7 +430,8 @@ def flow_steps(
         t = plan.tests[node]
         if not (held | barred) >> t & 1:
             price = tariff.price(t, plan.held[node] & ~barred | held)
-            steps.append(FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped), condition))
+            own = FlowStep(node, parent, diagnoses, tariff.tests[t], price, came, tuple(stopped), condition)
+            steps.append(replace(own, with_next=plan.joins(node)))
             parent = node
         following = plan.following[node]
         if plan.ways is None:
@@ -426,6 +482,7 @@ def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
             lines.append(f"{indent}{by_result if step.condition else so_far}:")
             indent += "  "
         stops = ", ".join(f"{name} {share:.0%}" for name, share in zip(names, step.stopped, strict=True) if share > 0)
+        stops = "and at the same time" if step.with_next else stops
         lines.append(f"{indent + step.test:<28} {step.price:>9.2f} {step.came:>10.0%}  {stops or '-'}")
     left = 1 - sum(sum(step.stopped) for step in steps) - planner.stopped_at_once_
     if left > 0.005:
@@ -434,4 +491,6 @@ def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
         f"expected cost {planner.expected_cost_:.2f}, "
         f"{planner.expected_cost_ / planner.panel_cost_ if planner.panel_cost_ else 0:.0%} of the full panel"
     )
+    if planner.expected_hours_:
+        lines.append(f"expected waiting {planner.expected_hours_:.1f} h of {planner.tariff_.panel_hours:g} h")
     return "\n".join(lines)

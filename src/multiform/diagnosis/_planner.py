@@ -21,10 +21,12 @@ from multiform.classifier import QMSClassifier
 from multiform.columns import Encoding, Number, Seen, columns_of, typed
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
+from multiform.diagnosis._losses import Losses
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._plan import Acquisitions, Followed, Plan, column_names, flow_text, follow
 from multiform.diagnosis._planning import FREE_UP_TO, FrontierPoint, Planning
+from multiform.diagnosis._promise import Aside, put_aside
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
 from multiform.diagnosis._session import DiagnosisSession
@@ -40,6 +42,7 @@ from multiform.state import (
     require_numbers,
     require_temperature,
 )
+from multiform.triage import Certificate
 
 MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into the search
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
@@ -60,6 +63,8 @@ NEWER: dict[str, Any] = {
     "plan_accuracy_": None,
     "softening_": 1.0,
     "missing_": "finding",
+    "expected_hours_": 0.0,
+    "promise_": None,
 }  # what files of 0.1.0 do not have, and what it is then
 
 
@@ -87,13 +92,24 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     costs : dict, data frame or path
         The price of each test, by name; or a table (data frame, CSV file) with the columns ``test`` and ``cost``, and
-        maybe ``discount`` and ``discounted_cost``. Columns of X that belong to no test are not used.
+        maybe ``discount`` and ``discounted_cost``, ``duration`` and ``panel``. Columns of X that belong to no test are
+        not used.
     discounts : dict of dicts, default=None
         Tests that share a part of their price: ``{"blood": {"chol": 5.17, "fbs": 3.10}}`` is what each of them costs
         once another one of them has been bought.
     features : dict, default=None
         The features that a test yields, where they are not the one column of the same name:
         ``{"ecg": ["rate", "axis"]}``.
+    panels : dict, default=None
+        Tests that come together: ``{"lipids": ["chol", "hdl"]}``. Whoever orders one gets, and pays, all of them, for
+        what they cost when they are bought at once; the panel is one test of its name, which yields their features.
+    durations : dict, default=None
+        Hours until the result of a test is there; 0 for those that it does not name. Tests that are ordered together
+        are a round, and one waits for the slowest of them.
+    hour_price : float, default=0.0
+        What an hour of waiting costs. It is part of every cost: the plan orders tests together where that costs less.
+    max_hours : float, default=None
+        The longest that a patient may wait, by any way through the plan.
     known : sequence of str, default=()
         Tests whose results are there at the start and cost nothing.
     requires : dict, default=None
@@ -126,7 +142,23 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The most that a patient may cost, by any way through the plan. The plan is then the one that loses least within
         it; `theta` and `tolerance` decide nothing.
     target_accuracy : float, default=None
-        The accuracy that the plan is to have, a part of a standard error included: instead of theta less tolerance.
+        The accuracy that the plan is to have, a standard error included: instead of theta less tolerance.
+        With `confidence` it is promised.
+    target_recall : dict of label to float in (0, 1), default=None
+        Of the patients of a class, the share that the plan is to answer right: of those who are ill, its sensitivity.
+        It is promised, with `confidence`.
+    confidence : float in (0, 1), default=None
+        With it, `target_accuracy` and `target_recall` are promised of new patients: they hold with this probability. A
+        quarter of the patients is put aside, on whom levels are tested from all evidence on (as in
+        :class:`~multiform.TriageClassifier`), and the plan has the last that is proven. If none is, a
+        :class:`~multiform.triage.TargetNotReachedWarning` says so.
+    losses : dict of dicts, or array of shape (m, m), default=None
+        What a wrong answer costs, by true class and answer: ``{"ill": {"well": 5000}, "well": {"ill": 300}}``; as an
+        array in the order of the sorted classes. Answers are those of the least expected loss, and a patient stops when
+        the loss that one expects to forgo is at most the level, in units of the dearest error.
+    loss_unit : {"money", "error"}, default="money"
+        Losses are in the currency of the costs, and the level is that of the least mean cost and loss together. Or they
+        are relative, 1 being an ordinary error, and `tolerance` is the mean loss that the plan may forgo.
     error_price : float, default=10.0
         What an answer that full evidence would have corrected is worth to the search for an order, in full panels. At
         0 the order is the cheapest one at its level; above, one that costs a little more may be taken if those who stop
@@ -164,7 +196,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     level_ : float
         The stopping level; 0 where none keeps theta, so that the plan buys everything.
     expected_cost_ : float
-        Mean bill of the training patients under the plan, judged by models that have not seen them.
+        Mean bill of the training patients under the plan, judged by models that have not seen them; waiting included.
+    expected_hours_ : float
+        Mean hours of waiting.
+    promise_ : Certificate or None
+        The evidence for what was promised with `confidence`, on the patients that were put aside: ``attained``,
+        ``n_tested``, ``n_correct``, and the counts of each claim in ``recalls``, the accuracy first if it is promised.
     panel_cost_ : float
         What all evidence costs.
     certificate_ : SearchProof
@@ -218,6 +255,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "costs": "no_validation",  # type: ignore[dict-item]  # read_costs and Tariff say what is wrong
         "discounts": [dict, None],
         "features": [dict, None],
+        "panels": [dict, None],
+        "durations": [dict, None],
+        "hour_price": [Interval(Real, 0, None, closed="left")],
+        "max_hours": [Interval(Real, 0, None, closed="left"), None],
         "known": ["array-like", str],
         "requires": [dict, None],
         "estimator": [HasMethods(["fit", "predict"]), None],
@@ -230,6 +271,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "tolerance": [Interval(Real, 0, 1, closed="both")],
         "budget": [Interval(Real, 0, None, closed="left"), None],
         "target_accuracy": [Interval(Real, 0, 1, closed="both"), None],
+        "target_recall": [dict, None],
+        "confidence": [Interval(Real, 0, 1, closed="neither"), None],
+        "losses": [dict, "array-like", None],
+        "loss_unit": [StrOptions({"money", "error"})],
         "error_price": [Interval(Real, 0, None, closed="left")],
         "beta": [Real, "array-like"],
         "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
@@ -245,6 +290,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         *,
         discounts: Any = None,
         features: Any = None,
+        panels: Any = None,
+        durations: Any = None,
+        hour_price: float = 0.0,
+        max_hours: float | None = None,
         known: Any = (),
         requires: Any = None,
         estimator: Any = None,
@@ -257,6 +306,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tolerance: float = 0.005,
         budget: float | None = None,
         target_accuracy: float | None = None,
+        target_recall: Any = None,
+        confidence: float | None = None,
+        losses: Any = None,
+        loss_unit: str = "money",
         error_price: float = 10.0,
         beta: Any = (0.05, 0.1, 0.15, 0.2, 0.3),
         cv: int | str = "auto",
@@ -268,6 +321,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.costs = costs
         self.discounts = discounts
         self.features = features
+        self.panels = panels
+        self.durations = durations
+        self.hour_price = hour_price
+        self.max_hours = max_hours
         self.known = known
         self.requires = requires
         self.estimator = estimator
@@ -280,6 +337,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.tolerance = tolerance
         self.budget = budget
         self.target_accuracy = target_accuracy
+        self.target_recall = target_recall
+        self.confidence = confidence
+        self.losses = losses
+        self.loss_unit = loss_unit
         self.error_price = error_price
         self.beta = beta
         self.cv = cv
@@ -308,11 +369,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         with progress.part(0.0, MODELS_SHARE):
             classes, encoding, seen, planning = self._prepare(X, y, groups)
-        theta, frontier, level, accuracy, plan, proof = self._decide(planning)
+        theta, frontier, level, accuracy, plan, proof, promise = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
         found = follow(plan, tariff, judge.unseen, level, planning.values, planning.undone)
-        kept = judge.kept(list(dict.fromkeys([(tariff.known, ()), *plan.sets, (tariff.everything, ())])))
+        kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
         remaining, traffic = _outlook(planning, plan, found)
 
         self.classes_ = classes
@@ -320,11 +381,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(encoding.codes)
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, kept, seen
         self.theta_, self.full_accuracy_, self.level_ = theta, planning.full_accuracy, level
-        self.plan_accuracy_, self.softening_ = accuracy, softening(found.chances, accuracy)
+        self.plan_accuracy_, self.softening_ = accuracy, softening(found.chances, found.answer, accuracy)
         self.missing_ = self.missing
         self.plan_, self.certificate_, self.frontier_ = plan, proof, frontier
         self.order_ = [tariff.tests[t] for t in plan.order]
         self.expected_cost_, self.panel_cost_ = float(found.cost.mean()), tariff.panel_cost
+        self.expected_hours_, self.promise_ = float(found.hours.mean()), promise
         self.remaining_costs_, self.traffic_ = remaining, traffic
         self.stopped_at_once_ = float((found.node < 0).mean())
         self.unpriced_columns_ = [str(name) for name in getattr(X, "columns", ()) if str(name) not in encoding.names]
@@ -332,7 +394,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _prepare(self, X: Any, y: Any, groups: Any = None) -> tuple[Array, Encoding, dict[str, Seen], Planning]:
         """The classes, how features are read and what they looked like, and how plans are made of these patients."""
-        tariff, features = tariff_and_features(self.costs, self.discounts, self.known, self.requires, self.features)
+        given = self.costs, self.discounts, self.known, self.requires, self.features
+        tariff, features = tariff_and_features(*given, self.durations, self.hour_price, self.panels)
         betas = _checked_betas(self.beta)
         columns = _columns(
             X,
@@ -364,13 +427,22 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"search='exact' of DiagnosisPlanner needs a model for each evidence set, up to {EXACT_UP_TO} tests; "
                 f"costs names {len(tariff)}. Use search='beam'."
             )
+        losses = None if self.losses is None else Losses.of(self.losses, classes)
+        self._check_targets(classes)
         exact = self.search == "exact" or (self.search == "auto" and len(tariff) <= EXACT_BY_DEFAULT)
 
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        people = group_codes(groups, len(target), "DiagnosisPlanner")
+        aside = None
+        if self.confidence is not None:
+            aside, kept = put_aside(len(target), people, seed)
+            aside_columns = {name: column[aside] for name, column in columns.items()}
+            columns = {name: column[kept] for name, column in columns.items()}
+            aside_target, target = target[aside], target[kept]
+            people = None if people is None else np.unique(people[kept], return_inverse=True)[1]
         encoding = Encoding.learnt(columns, features)
         rows = encoding.encode(columns)
         n = len(target)
-        people = group_codes(groups, n, "DiagnosisPlanner")
         if people is None:
             warn_of_copies(rows, "DiagnosisPlanner")
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
@@ -393,35 +465,70 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "undone": undone if any(undone) else None,
             "ranged": _ranged(encoding),
             "budget": self.budget,
+            "max_hours": self.max_hours,
         }
+        if losses is not None:  # doubts are in units of the dearest error
+            unit = 1.0 if self.loss_unit == "money" else float(self.error_price) * tariff.panel_cost
+            shared["loss_price"] = unit * losses.dearest
 
         def planned(models: MaskedModels | EvidenceModels, again: list[Planning]) -> Planning:
             some = [*_some_sets(tariff, seed), tariff.everything]
             flattery = models.flattery if isinstance(models, MaskedModels) else 0.0
-            judge = Judge.learnt(models, self.stop, tariff.everything, some)
+            judge = Judge.learnt(models, self.stop, tariff.everything, some, losses)
             return Planning(tariff, judge, flattery=flattery, again=again, **shared)
 
-        def masked(seed: int, folds: Indices) -> MaskedModels:
+        def masked(seed: int, folds: Indices, like: MaskedModels | None = None) -> MaskedModels:
             about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
-            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding)}
+            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding), "like": like}
             return MaskedModels(*about, n_tests=len(tariff), **more)
 
         if self.estimator is None or type(self.estimator) is QMSClassifier:
-            # A tree is grown anew for every level and fold: drawing folds twice would double what takes long already.
-            few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO and self.policy == "fixed"
+            few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO
             others = range(1, DRAWN_AGAIN + 1) if few and self.level == "auto" else ()
             drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
-            again = [planned(masked(seed + 1 + one, found), []) for one, found in enumerate(drawn)]
-            planning = planned(masked(seed, folds), again)
+            first = masked(seed, folds)
+            again = [planned(masked(seed + 1 + one, found, first), []) for one, found in enumerate(drawn)]
+            planning = planned(first, again)
         else:
             about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
             planning = planned(EvidenceModels(*about), [])
         _warn_of_weakness(target, classes, planning.full_accuracy)
         n_groups = None if people is None else int(people.max()) + 1
-        return classes, encoding, learn_seen(encoding, columns, n_groups), planning
+        seen = learn_seen(encoding, columns, n_groups)
+        if aside is not None:
+            assert self.confidence is not None
+            results = read_results(encoding, seen, aside_columns, self.missing == "finding")
+            promised = self.target_accuracy, self.target_recall, self.confidence
+            planning.aside = Aside.of(results, aside_target, classes.tolist(), *promised)
+        return classes, encoding, seen, planning
 
-    def _decide(self, planning: Planning) -> tuple[float, list[FrontierPoint], float, float, Plan, SearchProof]:
-        """Theta, the levels that were considered, the chosen one, the plan's accuracy, the plan, and its proof."""
+    def _check_targets(self, classes: Array) -> None:
+        """Refuse targets that do not go together."""
+        recalls = self.target_recall or {}
+        if self.losses is not None and self.theta is not None:
+            raise ValueError("theta of DiagnosisPlanner is an accuracy, and losses decide the level; leave one out.")
+        if self.losses is not None and self.target_accuracy is not None and self.confidence is None:
+            raise ValueError(
+                "target_accuracy of DiagnosisPlanner is an accuracy, and losses decide the level; leave one out, or "
+                "give confidence to have it promised."
+            )
+        if recalls and self.confidence is None:
+            raise ValueError("target_recall of DiagnosisPlanner is a promise; give confidence, as 0.95, too.")
+        if self.confidence is not None and not recalls and self.target_accuracy is None:
+            raise ValueError(
+                "confidence of DiagnosisPlanner needs something to promise; give target_accuracy or target_recall, too."
+            )
+        for label, share in recalls.items():
+            if label not in classes.tolist() or not (isinstance(share, Real) and 0 < float(share) < 1):
+                raise ValueError(
+                    "target_recall of DiagnosisPlanner must map classes to numbers greater than 0 and less than 1; the "
+                    f"classes are {classes.tolist()}, and got {label!r}: {share!r}."
+                )
+
+    def _decide(
+        self, planning: Planning
+    ) -> tuple[float, list[FrontierPoint], float, float, Plan, SearchProof, Certificate | None]:
+        """Theta, the levels considered, the chosen one, the plan's accuracy, the plan, its proof, the promise."""
         theta = planning.full_accuracy if self.theta is None else float(self.theta)
         if self.level != "auto":
             level = float(self.level)
@@ -429,8 +536,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             accuracy = frontier[0].accuracy
         else:
             # The accuracy of the plan is full_accuracy - loss.
-            most_loss = planning.full_accuracy - theta + self.tolerance
-            if self.target_accuracy is not None:
+            most_loss: float | None = planning.full_accuracy - theta + self.tolerance
+            if self.losses is not None:
+                most_loss = None if self.loss_unit == "money" else float(self.tolerance)
+            elif self.target_accuracy is not None:
                 most_loss = planning.full_accuracy - float(self.target_accuracy)
             with progress.part(MODELS_SHARE, 1.0):
                 frontier, point = planning.choose_level(most_loss)
@@ -438,7 +547,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
                 kept, given = f"theta={theta:.3f} within tolerance={self.tolerance:g}", "tolerance or a lower theta"
-                if self.target_accuracy is not None:
+                if self.losses is not None:
+                    kept, given = f"the loss of full evidence within tolerance={self.tolerance:g}", "tolerance"
+                elif self.target_accuracy is not None:
                     kept, given = f"target_accuracy={self.target_accuracy:g}", "tolerance or a lower target_accuracy"
                 half = min(frontier, key=lambda one: abs(one.cost_share - 0.5))
                 warnings.warn(
@@ -448,7 +559,15 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     ThetaNotReachedWarning,
                     stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
-        return theta, frontier, level, accuracy, *planning.plan(level, exact=planning.thorough)
+        promise = None
+        if planning.aside is not None:
+            bolder = {one.level: one.accuracy for one in frontier if one.level < level}
+            accuracies = {NOBODY_STOPS: planning.full_accuracy, **bolder, level: accuracy}
+            proven, promise = planning.aside.certified(planning, sorted(accuracies), stacklevel=5)
+            if proven is not None:
+                level, plan, proof = proven
+                return theta, frontier, level, accuracies[level], plan, proof, promise
+        return theta, frontier, level, accuracy, *planning.plan(level, exact=planning.thorough), promise
 
     # --------------------------------------------------------------------------------------------- following it
 
@@ -467,10 +586,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found.cost,
             [tuple(tests[t] for t in way if paid[t]) for way, paid in zip(ways, bought, strict=True)],
             self.classes_[found.answer],
-            np.asarray(found.chances.max(axis=1)),
+            np.asarray(found.chances[np.arange(len(found.answer)), found.answer]),
             found.prices,
             tests,
             self.panel_cost_,
+            found.hours if self.tariff_.durations else None,
         )
 
     def predict(self, X: Any) -> Array:
@@ -486,7 +606,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The diagnosis of each patient on all evidence."""
         results = self._results(X)
         results.warn(stacklevel=2)
-        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)), ())
+        answer, _, _ = self.judge_.of(results)(self.tariff_.everything, np.arange(len(results.rows)))
         return np.asarray(self.classes_[answer])
 
     def unfamiliar(self, X: Any) -> list[StrangeResult]:
@@ -585,6 +705,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "tariff_": _with_sets(asdict(self.tariff_), plain_set),
             "plan_": _with_sets(asdict(self.plan_), plain_set),
             "certificate_": asdict(self.certificate_),
+            "promise_": None if self.promise_ is None else _lists(asdict(self.promise_)),
             "encoding_": self.encoding_.state(),
             "frontier_": [asdict(point) for point in self.frontier_],
             "judge_": self.judge_.state(),
@@ -599,6 +720,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         named = isinstance(unpriced, list) and all(isinstance(name, str) for name in unpriced)
         require(named, "unpriced_columns_ are no names")
         require(state["level_"] >= 0, "level_ is wrong")
+        require_numbers([state["expected_hours_"]], "expected_hours_")
+        promise = None if state["promise_"] is None else Certificate._from_state(state["promise_"])
         require_temperature(state["softening_"], "softening_")
         prices = _with_sets(_tuples(state["tariff_"]), set_of)
         if "groups" in prices:  # as files of 0.1.0 say
@@ -630,12 +753,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for point in frontier:
             require_numbers([value for name, value in asdict(point).items() if name != "order"], "the frontier")
         judge = Judge.from_state(state["judge_"], m, tariff.everything, encoding.column_owner, self.n_jobs)
-        require(judge.trusts.keys() >= {(tariff.known, ()), *plan.sets}, "the plan stops where it has no model")
+        require(judge.trusts.keys() >= {tariff.known, *plan.sets}, "the plan stops where it has no model")
 
         for name in (*SAME, *NEWER):
             setattr(self, name, state[name])
         self.tariff_, self.encoding_, self.judge_, self.seen_ = tariff, encoding, judge, seen
-        self.plan_, self.certificate_, self.frontier_ = plan, certificate, frontier
+        self.plan_, self.certificate_, self.frontier_, self.promise_ = plan, certificate, frontier, promise
         self.order_, self.panel_cost_ = [tariff.tests[t] for t in plan.order], tariff.panel_cost
 
 
@@ -645,6 +768,11 @@ def _with_sets(fields: Any, change: Callable[[Any], Any]) -> Any:
         raise TypeError(f"the fields of a tariff or a plan must be a mapping; got {type(fields).__name__}")
     changed = {name: tuple(map(change, fields[name])) for name in ("required", "held") if name in fields}
     return {**fields, **changed, **({"known": change(fields["known"])} if "known" in fields else {})}
+
+
+def _lists(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a record, tuples of tuples as lists of lists."""
+    return {**fields, "recalls": [list(pair) for pair in fields["recalls"]]}
 
 
 def _tuples(value: Any) -> Any:

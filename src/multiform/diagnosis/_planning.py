@@ -4,8 +4,7 @@ The adaptive plan grows from an order. After each test those who go on are parte
 an order of its own where that is cheaper than going on together, by more than its standard error. Which ranges are
 worth a search is seen one test ahead, as a tree would: by how much more is learnt, for its price, if both parts choose
 their next test by themselves. And as a test can be worth nothing but for saying which others matter, trees are also
-begun with the tests after which most is learnt in two steps, the second of them chosen by the result of the first; the
-tree of the least cost is taken.
+begun with the tests whose result is worth most for the choice of the second; the tree of the least cost is taken.
 
 An order is judged by what it costs and by the regret of those who stop on it, `error_price` full panels for each answer
 that full evidence would have corrected. Doubts are estimates, and at a given level the order of least cost alone is the
@@ -16,12 +15,14 @@ The information of a test, given an evidence set, is by how much it lowers the l
 the same everywhere: whether somebody had surgery says little alone, and much once the hormone was found raised. So
 each test is asked alone and again after every step of the greedy order, and what counts is the most it ever said.
 
-A level is judged by patients whom its plan was not made from: at every level that is considered, the plan is made on
-the patients of all folds but one and followed by those of that one, whose scores no model had seen and whose doubts
-come from a trust learnt without them. Two figures are kept of each patient: the bill, and what was forgone, the chance
-that full evidence gives its own answer less the chance that it gives the plan's; where patients are few, both are means
-over folds that are drawn more than once. The mean of the latter, with a part of its standard error added, is the loss
-that a level is charged with, smoothed so that it grows with the level. The error counts one patient more, who forgoes a
+A level is judged by patients whom its plan was not made from: a plan is made on the patients of all folds but one and
+followed by those of that one, whose scores no model had seen and whose doubts come from a trust learnt without them.
+Where they go does not depend on the level, only where they stop: one walk to the end of a plan tells of all levels
+(`Trace`), and plans, which change slowly with the level, are made at a few of them (`ANCHORS`). Two figures are kept of
+each patient: the bill, and what was forgone, the chance that full evidence gives its own answer less the chance that it
+gives the plan's; where patients are few, both are means over folds that are drawn more than once. The mean of the
+latter, with its standard error added, is the loss that a level is charged with, smoothed so that it grows
+with the level. The error counts one patient more, who forgoes a
 quarter, so that it is never nothing. The cheapest level whose loss is allowed is chosen; with a budget, the one of the
 least loss among plans that never cost more. Orders are never searched against a count of errors: such a search finds
 orders that are lucky on the patients at hand.
@@ -36,15 +37,16 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.isotonic import IsotonicRegression
 
 from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.columns import FARTHEST
-from multiform.diagnosis._judge import Branch, Judge, Way
+from multiform.diagnosis._judge import NOBODY_STOPS, Judge, Opinion, Way, suffices
 from multiform.diagnosis._masked import MaskedModels
-from multiform.diagnosis._plan import Plan, follow, other_side
+from multiform.diagnosis._plan import Plan, follow
+from multiform.diagnosis._promise import Aside
 from multiform.diagnosis._results import Results
+from multiform.diagnosis._rounds import InRounds
 from multiform.diagnosis._search import SearchProof, Sets, Words, beam_order, exact_order, pack, unpack
 from multiform.diagnosis._tariff import Tariff, as_sets, members
 
@@ -55,7 +57,7 @@ MOST_WAYS = 4  # of a node
 MOST_CUTS, CUTS_TRIED = 7, 3  # of a column, to look at; and of all, that are worth a search
 MOST_AHEAD = 24  # next tests that are looked at one step ahead
 GREEDY_STEPS = 8  # of an order that is found step by step
-OPENERS, OPENERS_UP_TO = 2, 64  # trees that begin with what tells most in two steps; and of how many tests
+OPENERS, OPENERS_UP_TO, OPENS = 2, 64, 1.2  # trees that begin with what tells most in two steps; and of how many tests
 MOST_WORTH, MOST_TELLING = 6, 3  # next tests that a search considers when it is not thorough
 FEW_SHARE = 0.01  # of the patients, who are not worth a search
 ASKED_AT_ONCE = 24  # tests whose information a step asks, those that said most so far: each one costs a model
@@ -63,16 +65,21 @@ FREE_UP_TO = 16  # tests: with more, each fold's own search takes its time, and 
 ASKED_STEPS = 40  # of the greedy order; after so many, what a test said last stands for what it would say next
 MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
 
-Stopped = Callable[..., Words]  # who stops on some sets, on a branch
+LIMITS = ("budget", "max_hours", "loss_price")
+
+Stopped = Callable[[Sets], Words]  # who stops on some sets
 
 LADDERS = {
     # A law learnt from few patients promises far too little regret: there the right level may be the first.
     "regret": (1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.045, 0.06, 0.09, 0.12, 0.2, 0.3),
     "calibrated": (0.001, 0.003, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3, 0.4),
 }
-GUARD = 0.5  # standard errors that a level is charged with
+# Levels that orders and trees are searched at while the level is chosen: they change slowly with it.
+ANCHORS = {"regret": (0.001, 0.004, 0.015, 0.06, 0.2), "calibrated": (0.01, 0.06, 0.12, 0.22)}
+GUARD = 1.0  # standard errors that a level is charged with
 ONE_MORE = 0.25  # what a patient forgoes who is counted beside those at hand
 BETWEEN = (1 / 3, 2 / 3)  # where levels between two rungs are tried, on a logarithmic scale
+LEAST_LEVEL = 1e-12
 HOPELESS = 4.0  # a level that loses so many times what is allowed ends the climb
 
 
@@ -86,7 +93,7 @@ class FrontierPoint:
     cost, cost_share : float
         Mean bill, and as a share of the full panel.
     loss, loss_error : float
-        Mean chance forgone against full evidence, and its standard error.
+        Mean chance forgone against full evidence, and its standard error; with `losses`, the mean loss.
     accuracy : float
         That of full evidence, cross-fitted, less the loss. It is not counted: who stops has been decided by models that
         agree with those at hand, so that among few patients a count flatters the plan by a point or two.
@@ -104,8 +111,62 @@ class FrontierPoint:
 
     @property
     def guarded_loss(self) -> float:
-        """The loss that the level is charged with: a part of its standard error is added, against optimism."""
+        """The loss that the level is charged with: its standard error is added, against optimism."""
         return self.loss + GUARD * self.loss_error
+
+
+class Trace:
+    """What `n` patients have paid and are told at every step of their way if nobody stops before its end.
+
+    Where they go depends on results, not on the level, so that one walk says what comes of every level.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n, self._steps = n, []  # type: int, list[tuple[int, Array, Array, Doubles, Doubles]]
+        self._said: list[tuple[Array, Array, Doubles, Doubles]] = []
+
+    def listening(
+        self, opinion: Callable[[int, Array], Opinion], hour_price: float, clock: Doubles
+    ) -> Callable[[int, Array], Opinion]:
+        """The same opinion, written down; the clock says how long each patient has waited by then."""
+
+        def heard(tests: int, patients: Array) -> Opinion:
+            answer, chances, doubt = opinion(tests, patients)
+            self._steps.append((tests, patients, answer, doubt, hour_price * clock[patients]))
+            return answer, chances, doubt
+
+        return heard
+
+    def settle(self, patients: Array, prices: Doubles) -> None:
+        """What was heard since the last time is of these patients, who paid so much for each test in the end."""
+        place = np.full(self._n, -1)
+        place[patients] = np.arange(len(patients))
+        paid = np.nan_to_num(prices)
+        for tests, who, answer, doubt, waiting in self._steps:
+            bills = paid[place[who]] @ members([tests], paid.shape[1])[0] + waiting
+            self._said.append((who, answer, doubt, bills))
+        self._steps = []
+
+    @cached_property
+    def _table(self) -> tuple[Array, Doubles, Doubles]:
+        """Answers, doubts and costs, of each patient step by step: (n, n_steps); the last step ends all doubt."""
+        steps = np.zeros(self._n, dtype=np.int64)
+        for who, *_ in self._said:
+            steps[who] += 1
+        shape = self._n, int(steps.max())
+        answers, doubts, costs = np.zeros(shape, dtype=np.int64), np.full(shape, np.inf), np.zeros(shape)
+        step = np.zeros(self._n, dtype=np.int64)
+        for who, answer, doubt, cost in self._said:
+            answers[who, step[who]], doubts[who, step[who]], costs[who, step[who]] = answer, doubt, cost
+            step[who] += 1
+        doubts[np.arange(self._n), steps - 1] = -np.inf
+        return answers, doubts, costs
+
+    def at(self, level: float) -> tuple[Doubles, Array]:
+        """Bills and answers of patients who stop at this level."""
+        answers, doubts, costs = self._table
+        first = np.arange(self._n), suffices(doubts, level).argmax(axis=1)
+        return costs[first], answers[first]
 
 
 class Planning:
@@ -117,7 +178,8 @@ class Planning:
     patients. With `only_known` no further model may be trained for the search. `groups` says whose each row is, where a
     patient has several; `flattery` is by how much a choice before the plan makes counted accuracies too good. `undone`
     are the tests that each training patient did not have, `ranged` the encoded columns whose ranges may part patients.
-    `budget` is the most that a patient may cost, and `again` are the same patients with folds drawn anew.
+    `budget` is the most that a patient may cost, `max_hours` the longest one may wait, and `again` are the same
+    patients with folds drawn anew. `loss_price` is what a loss of 1 is worth to the search, if not `error_price`.
     """
 
     def __init__(
@@ -136,32 +198,41 @@ class Planning:
         undone: Array | None = None,
         ranged: Indices | None = None,
         budget: float | None = None,
+        max_hours: float | None = None,
+        loss_price: float | None = None,
         again: Sequence[Planning] = (),
     ) -> None:
         self.tariff, self.judge, self.undone = tariff, judge, undone
-        self.budget, self.again = budget, again
+        self.budget, self.max_hours, self.loss_price, self.again = budget, max_hours, loss_price, again
         self.ranged = np.arange(len(judge.models.column_owner)) if ranged is None else ranged
         self.policy, self.width, self.time_limit, self.error_price = policy, width, time_limit, error_price
         self.thorough, self.only_known, self.groups = thorough, only_known, groups
         self.flattery = flattery
+        self.aside: Aside | None = None  # patients that no decision has seen, where something is promised
         self.n, self.n_classes = judge.full.shape
-        # At each level (of an order): the bills of the training patients, and what they forgo.
-        self._outcomes: dict[Any, tuple[Doubles, Doubles]] = {}
+        # At each level (of an order): the bills of the training patients, and the loss and accuracy that they forgo.
+        self._outcomes: dict[Any, tuple[Doubles, Doubles, Doubles]] = {}
+        self._blind: dict[int, Planning] = {}
+        self._anchors = ANCHORS.get(judge.rule, ())
+        self._wholes: dict[float, Plan] = {}
+        self._traces: dict[Any, Trace] = {}
         self._doubted: dict[int, Doubles] = {}  # of each set: how far the training patients are in doubt
 
     def changed(self, **changes: Any) -> Planning:
         """The same with other arguments in some places."""
         names = ("tariff", "judge", "policy", "width", "time_limit", "error_price", "thorough", "only_known")
         return Planning(
-            **{name: getattr(self, name) for name in (*names, "groups", "flattery", "undone", "ranged", "budget")}
+            **{name: getattr(self, name) for name in (*names, "groups", "flattery", "undone", "ranged", *LIMITS)}
             | changes
         )
 
     def blind_to(self, fold: int) -> Planning:
         """The same without the labels of a fold; where sets cost much, among those that were looked at already."""
-        free = isinstance(self.judge.models, MaskedModels) and len(self.tariff) <= FREE_UP_TO
-        costly = not self.thorough and not free
-        return self.changed(judge=self.judge.without(fold), only_known=costly)
+        if fold not in self._blind:
+            free = isinstance(self.judge.models, MaskedModels) and len(self.tariff) <= FREE_UP_TO
+            costly = not self.thorough and not free
+            self._blind[fold] = self.changed(judge=self.judge.without(fold), only_known=costly)
+        return self._blind[fold]
 
     @cached_property
     def full_accuracy(self) -> float:
@@ -181,10 +252,22 @@ class Planning:
         return self.judge.models.betas if self.judge.rule == "loyalty" else LADDERS[self.judge.rule]
 
     def choose_level(
-        self, most_loss: float, order: tuple[int, ...] | None = None
+        self, most_loss: float | None, order: tuple[int, ...] | None = None
     ) -> tuple[list[FrontierPoint], FrontierPoint | None]:
-        """What was considered, and the cheapest level whose guarded loss is allowed, if any; maybe of a given order."""
+        """What was considered, and the cheapest level whose guarded loss is allowed, if any; maybe of a given order.
+
+        Where `most_loss` is None the loss is money, and cost and guarded loss together are to be least.
+        """
         between = self.judge.rule != "loyalty"  # between two betas there is no model
+        if self.policy == "adaptive" and order is None:  # trees take long: they are grown at a likely level alone
+            fixed = self.changed(policy="fixed")
+            _, likely = fixed.choose_level(most_loss)
+            anchor = fixed._anchor(self.ladder[0] if likely is None else likely.level)
+            for one in (self, *self.again):
+                one._anchors = (anchor,)
+        if most_loss is None:
+            frontier = least_total(self.ladder, partial(self.frontier_point, order=order), between)
+            return frontier, min(frontier, key=lambda point: point.cost + point.guarded_loss)
         frontier = considered(self.ladder, most_loss, partial(self.frontier_point, order=order), between)
         if self.budget is not None:  # all are within it
             return frontier, min(frontier, key=lambda point: (point.loss, point.cost))
@@ -192,40 +275,67 @@ class Planning:
 
     def frontier_point(self, level: float, order: tuple[int, ...] | None = None) -> FrontierPoint:
         """Cross-fitted figures of the plans that are made at a level, or of an order that needs no search."""
-        whole = self.plan(level)[0] if order is None else Plan.of_order(order, self.tariff.known)
+        whole = self.structure(level) if order is None else Plan.of_order(order, self.tariff.known)
         outcomes = [one._outcome(level, order, whole) for one in (self, *self.again)]
-        cost, forgone = (np.mean(part, axis=0) for part in zip(*outcomes, strict=True))
-        self._outcomes[level, order] = cost, forgone
+        cost, forgone, missed = (np.mean(part, axis=0) for part in zip(*outcomes, strict=True))
+        self._outcomes[level, order] = cost, forgone, missed
         panel = self.tariff.panel_cost
         return FrontierPoint(
             level,
             float(cost.mean()),
             float(cost.mean() / panel) if panel else 0.0,
             float(forgone.mean()),
-            float(np.hypot(standard_error(forgone, self.groups), ONE_MORE / self.n)),
-            self.full_accuracy - float(forgone.mean()),
+            float(np.hypot(standard_error(forgone, self.groups), ONE_MORE * self.judge.dearest / self.n)),
+            self.full_accuracy - float(missed.mean()),
             tuple(self.tariff.tests[t] for t in whole.order),
         )
 
-    def _outcome(self, level: float, order: tuple[int, ...] | None, whole: Plan) -> tuple[Doubles, Doubles]:
-        """Of each training patient, the bill and what is forgone; `whole` is the plan that all together would get."""
-        fold = self.judge.models.fold
-        folds = range(self.judge.models.n_folds)
-        if order is not None or (not self.thorough and self.n >= MANY_PATIENTS):
-            # No error enters the choice of the order, which hardly depends on a third of so many.
-            plans = [whole for _ in folds]
-        else:
-            # On few patients an order is cheap partly because they happen to stop early on it, sometimes too early:
-            # neither they nor their labels may have a part in the plan that they follow.
-            plans = [self.blind_to(one).plan(level, fold != one)[0] for one in folds]
-        cost, answer = np.zeros(self.n), np.zeros(self.n, dtype=np.int64)
-        for one, plan in zip(folds, plans, strict=True):
-            own = np.flatnonzero(fold == one)
-            cost[own], answer[own] = self.followed_unseen(plan, level, own, self.judge.without(one))
-        return cost, self.judge.full.max(axis=1) - self.judge.full[np.arange(self.n), answer]
+    def _anchor(self, level: float) -> float:
+        """The level that stands for this one where a structure is searched."""
+        if not self._anchors:
+            return level
+        return min(self._anchors, key=lambda one: abs(np.log(one / max(level, LEAST_LEVEL))))
 
-    def loss_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float) -> float:
-        """Of the plan: the patients of each fold forgo what they do at the level that the others choose.
+    def structure(self, level: float) -> Plan:
+        """The plan of all patients that the level is judged with while one is chosen."""
+        anchor = self._anchor(level)
+        if anchor not in self._wholes:
+            self._wholes[anchor] = self.plan(anchor)[0]
+        return self._wholes[anchor]
+
+    def _outcome(self, level: float, order: tuple[int, ...] | None, whole: Plan) -> tuple[Doubles, Doubles, Doubles]:
+        """Of each training patient, the bill, and the loss and the accuracy that are forgone.
+
+        `whole` is the plan that all together would get.
+        """
+        cost, answer = self._traced(order, self._anchor(level), whole).at(level)
+        return cost, *self.judge.forgone(answer)
+
+    def _traced(self, order: tuple[int, ...] | None, anchor: float, whole: Plan) -> Trace:
+        """Every patient along the plan that was made without it, to the end of it."""
+        key = order if order is not None else anchor
+        if key not in self._traces:
+            fold = self.judge.models.fold
+            folds = range(self.judge.models.n_folds)
+            if order is not None or (not self.thorough and self.n >= MANY_PATIENTS):
+                # No error enters the choice of the order, which hardly depends on a third of so many.
+                plans = [whole for _ in folds]
+            else:
+                # On few patients an order is cheap partly because they happen to stop early on it, sometimes too early:
+                # neither they nor their labels may have a part in the plan that they follow.
+                plans = [self.blind_to(one).plan(anchor, fold != one)[0] for one in folds]
+            trace = Trace(self.n)
+            for one, plan in zip(folds, plans, strict=True):
+                own = np.flatnonzero(fold == one)
+                clock = np.zeros(self.n)
+                opinion = trace.listening(self.judge.without(one).unseen, self.tariff.hour_price, clock)
+                paid = follow(plan, self.tariff, opinion, NOBODY_STOPS, self.values, self.undone, own, clock).prices
+                trace.settle(own, paid)
+            self._traces[key] = trace
+        return self._traces[key]
+
+    def loss_at_chosen_levels(self, frontier: Sequence[FrontierPoint], most_loss: float | None) -> float:
+        """Of accuracy, under the plan: each fold's patients forgo what they do at the level that the others choose.
 
         The level that all choose together is partly the one at which they happened to be lucky.
         """
@@ -234,14 +344,17 @@ class Planning:
         for one in range(self.judge.models.n_folds):
             others = fold != one
             groups = None if self.groups is None else self.groups[others]
+            charged = [
+                forgone[others].mean() + GUARD * standard_error(forgone[others], groups) for _, forgone, _ in outcomes
+            ]
             allowed = [
-                (cost[others].mean(), forgone)
-                for cost, forgone in outcomes
-                if forgone[others].mean() + GUARD * standard_error(forgone[others], groups) <= most_loss
+                (cost[others].mean() + (loss if most_loss is None else 0.0), missed)
+                for (cost, _, missed), loss in zip(outcomes, charged, strict=True)
+                if most_loss is None or loss <= most_loss
             ]
             if allowed:
-                _, forgone = min(allowed, key=lambda found: found[0])
-                lost[~others] = forgone[~others]
+                _, missed = min(allowed, key=lambda found: found[0])
+                lost[~others] = missed[~others]
         return float(lost.mean())
 
     def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
@@ -250,14 +363,11 @@ class Planning:
         found = follow(plan, self.tariff, self.judge.of(results), level, values, results.undone)
         return found.cost, found.answer
 
-    def followed_unseen(self, plan: Plan, level: float, patients: Array, judge: Judge) -> tuple[Doubles, Array]:
-        """Bills and answers of some training patients, by models that have not seen them."""
-        found = follow(plan, self.tariff, judge.unseen, level, self.values, self.undone, patients)
-        return found.cost, found.answer
-
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:
         """The plan at this level for these training patients, or all; and what is known of its (first) order."""
         patients = np.ones(self.n, dtype=bool) if patients is None else patients
+        if self.tariff.waits or self.max_hours is not None:
+            return self.in_rounds.plan(level, patients, exact)
         stopped = partial(self.judge.stopped, level)
         known = self.tariff.known
         order, proof = self._order(stopped, patients, known, self.width)
@@ -278,12 +388,17 @@ class Planning:
         return self._affordable(min(trees, key=lambda tree: tree[1])[0]), proof
 
     def _affordable(self, plan: Plan) -> Plan:
-        return plan if self.budget is None else plan.within(self.budget, self.tariff)
+        return plan if self.budget is None else plan.within(self.tariff, self.budget)
 
-    def _forgone(self, sets: Sets, branch: Branch = ()) -> Floats:
+    @cached_property
+    def in_rounds(self) -> InRounds:
+        """How plans are made where results take their time."""
+        return InRounds(self)
+
+    def _forgone(self, sets: Sets) -> Floats:
         """What stopping on each set gives up, in money: shape (n_sets, n)."""
-        worth = np.float32(self.error_price * self.tariff.panel_cost)
-        return np.asarray(worth * self.judge.regrets(sets, branch), dtype=np.float32)
+        worth = np.float32(self.error_price * self.tariff.panel_cost if self.loss_price is None else self.loss_price)
+        return np.asarray(worth * self.judge.regrets(sets), dtype=np.float32)
 
     def _order(self, stopped: Stopped, patients: Bools, start: int, width: int) -> tuple[tuple[int, ...], SearchProof]:
         """The best order that the beam finds, or one that needs no search where that is better."""
@@ -361,49 +476,45 @@ class Planning:
         """The order, parted by results wherever a part goes better its own way; and what its patients pay and forgo."""
         nodes: list[tuple[int, int, tuple[int, ...], tuple[Way, ...]]] = []  # test, set before it, following, ways
 
-        def grow(held: int, alive: Bools, order: tuple[int, ...], may_part: bool, branch: Branch) -> tuple[int, float]:
+        def grow(held: int, alive: Bools, order: tuple[int, ...], may_part: bool) -> tuple[int, float]:
             """The node that buys the first test of the order, and all that come after it; and what they cost."""
             t, rest, node, after = order[0], order[1:], len(nodes), held | 1 << order[0]
             nodes.append((t, held, (-1,), ()))
-            total = float(self._price_paid(t, held, alive))
-            leaving = alive & self._leaving(stopped, after, branch)
-            total += float(self._forgone(as_sets([after], len(self.tariff)), branch)[0, leaving].sum())
+            total = self.tariff.price(t, held) * float(alive.sum())
+            leaving = alive & self._leaving(stopped, after)
+            total += float(self._forgone(as_sets([after], len(self.tariff)))[0, leaving].sum())
             alive = alive & ~leaving
             if not rest:
                 return node, total
             may_part = may_part and alive.sum() >= 2 * self._least_part
-            parts = self._ways(stopped, after, alive, rest, branch) if may_part else []
+            parts = self._ways(stopped, after, alive, rest) if may_part else []
             following = []
-            for way, part, own in parts:
-                child, cost = grow(after, part, own, True, (*branch, way))
+            for _, part, own in parts:
+                child, cost = grow(after, part, own, True)
                 following.append(child)
                 total += cost
-                alive, branch = alive & ~part, (*branch, other_side(way))
+                alive = alive & ~part
             if parts and alive.any():  # those who are left may go better another way, too
-                found = self._own_order(stopped, after, alive, rest, branch[:-1], branch)
+                found = self._own_order(stopped, after, alive, rest)
                 rest = rest if found is None else found[0]
-            child, cost = grow(after, alive, rest, may_part, branch)
+            child, cost = grow(after, alive, rest, may_part)
             nodes[node] = (t, held, (*following, child), tuple(way for way, _, _ in parts))
             return node, total + cost
 
-        leaving = patients & self._leaving(stopped, self.tariff.known, ())
-        _, total = grow(self.tariff.known, patients & ~leaving, order, True, ())
+        leaving = patients & self._leaving(stopped, self.tariff.known)
+        _, total = grow(self.tariff.known, patients & ~leaving, order, True)
         return Plan(*zip(*nodes, strict=True)), total
 
     @property
     def _least_part(self) -> int:
         return max(LEAST_PART, int(LEAST_PART_SHARE * self.n))
 
-    def _leaving(self, stopped: Stopped, held: int, branch: Branch) -> Bools:
+    def _leaving(self, stopped: Stopped, held: int) -> Bools:
         """Who stops on a set."""
-        return unpack(stopped(as_sets([held], len(self.tariff)), branch)[0], self.n)
-
-    def _price_paid(self, test: int, held: int, patients: Bools) -> float:
-        """What these patients pay for a test together."""
-        return self.tariff.price(test, held) * float(patients.sum())
+        return unpack(stopped(as_sets([held], len(self.tariff)))[0], self.n)
 
     def _ways(
-        self, stopped: Stopped, held: int, alive: Bools, rest: tuple[int, ...], branch: Branch
+        self, stopped: Stopped, held: int, alive: Bools, rest: tuple[int, ...]
     ) -> list[tuple[Way, Bools, tuple[int, ...]]]:
         """Ranges of results with an order of their own: the range, who has it, and the order."""
         found: list[tuple[Way, Bools, tuple[int, ...]]] = []
@@ -412,14 +523,14 @@ class Planning:
             for way in self._cuts(held, alive, rest):
                 column, above, at_most = way
                 part = alive & (self.values[:, column] > above) & (self.values[:, column] <= at_most)
-                own = self._own_order(stopped, held, part, rest, branch, (*branch, way))
+                own = self._own_order(stopped, held, part, rest)
                 if own is not None:
                     tried.append((own[1], way, part, own[0]))
             if not tried:
                 break
             _, way, part, own_order = max(tried, key=lambda one: one[0])
             found.append((way, part, own_order))
-            alive, branch = alive & ~part, (*branch, other_side(way))
+            alive = alive & ~part
         return found
 
     def _cuts(self, held: int, alive: Bools, rest: tuple[int, ...]) -> list[Way]:
@@ -480,34 +591,36 @@ class Planning:
         return self._doubted[tests]
 
     def _openers(self, patients: Bools) -> list[int]:
-        """The first tests after which most is learnt for the price in two steps, the second chosen by the result."""
+        """First tests worth a tree of their own: what is learnt for the price in two steps is far more if the result of
+        the first chooses the second."""
         known, tariff = self.tariff.known, self.tariff
         first = tariff.next_tests(known)
         if not isinstance(self.judge.models, MaskedModels) or not 1 < len(tariff) <= OPENERS_UP_TO:
             return []
-        worth = {}
-        for t, told in zip(first, self._told_ahead(known, first), strict=True):
+        # The most per price when all take the same second test; and by the first one, when its result chooses.
+        together = 0.0
+        parted: dict[int, float] = {}
+        for t, told in zip(first, self._told_ahead(known, first)[:, patients].sum(axis=1), strict=True):
             second = tariff.next_tests(known | 1 << t)
             if not second:
                 continue
-            price, later = tariff.price(t, known), np.array([tariff.price(u, known | 1 << t) for u in second])
+            price = tariff.price(t, known) + np.array([tariff.price(u, known | 1 << t) for u in second])
+            price = np.maximum(price, 1e-9)
             ahead = self._told_ahead(known | 1 << t, second)[:, patients]
-            own = self.ranged[self.judge.models.column_owner[self.ranged] == t]
-            both = np.maximum(price + later, 1e-9)
-            at_best = ((told[patients].sum() + ahead.sum(axis=1)) / both).max()
-            for column in own.tolist():
+            together = max(together, float(((told + ahead.sum(axis=1)) / price).max()))
+            for column in self.ranged[self.judge.models.column_owner[self.ranged] == t].tolist():
                 value = self.values[patients, column]
-                for cut in np.unique(np.nanquantile(value, np.arange(1, 4) / 4)) if not np.isnan(value).all() else []:
-                    for side in (value <= cut,):
-                        parts = [part for part in (side, ~side) if part.any()]
-                        chosen = [int((ahead[:, part].sum(axis=1) / both).argmax()) for part in parts]
-                        gained = told[patients].sum() + sum(
-                            ahead[k, part].sum() for k, part in zip(chosen, parts, strict=True)
-                        )
-                        paid = price + sum(later[k] * part.mean() for k, part in zip(chosen, parts, strict=True))
-                        at_best = max(at_best, gained / max(paid, 1e-9))
-            worth[t] = float(at_best)
-        return sorted(worth, key=lambda t: -worth[t])[:OPENERS]
+                for cut in np.unique(np.nanquantile(value, (0.25, 0.5, 0.75))) if not np.isnan(value).all() else []:
+                    sides = [side for side in (value <= cut, ~(value <= cut)) if side.any()]
+                    own = [
+                        int(((told / len(value) * side.sum() + ahead[:, side].sum(axis=1)) / price).argmax())
+                        for side in sides
+                    ]
+                    paid = sum(price[k] * side.mean() for k, side in zip(own, sides, strict=True))
+                    gained = told + sum(ahead[k, side].sum() for k, side in zip(own, sides, strict=True))
+                    parted[t] = max(parted.get(t, 0.0), float(gained / paid))
+        worth = [t for t in sorted(parted, key=lambda t: -parted[t]) if parted[t] > OPENS * together]
+        return worth[:OPENERS]
 
     def _begun_with(self, test: int, stopped: Stopped, patients: Bools) -> tuple[int, ...]:
         """The best order of those that begin with a test."""
@@ -515,20 +628,20 @@ class Planning:
         return (test, *self._completed(self._order(stopped, patients, held, PART_BEAM)[0], held))
 
     def _own_order(
-        self, stopped: Stopped, held: int, part: Bools, rest: tuple[int, ...], before: Branch, branch: Branch
+        self, stopped: Stopped, held: int, part: Bools, rest: tuple[int, ...]
     ) -> tuple[tuple[int, ...], float] | None:
-        """An order for this part alone and what it saves, if it is surely cheaper than `rest` on the branch before."""
+        """An order for this part alone and what it saves, if it is surely cheaper than `rest`."""
         if part.sum() < self._least_part:
             return None
-        found = self._greedy(stopped, held, part, branch)
+        found = self._greedy(stopped, held, part)
         if found[:1] == rest[:1]:  # the same next test: whether to part can be asked after it
             return None
         own = self._completed(found, held)
-        saved = self._costs(stopped, rest, held, part, before) - self._costs(stopped, own, held, part, branch)
+        saved = self._costs(stopped, rest, held, part) - self._costs(stopped, own, held, part)
         sure = saved.sum() > STANDARD_ERRORS * np.sqrt((saved**2).sum())
         return (own, float(saved.sum())) if sure else None
 
-    def _greedy(self, stopped: Stopped, held: int, part: Bools, branch: Branch) -> tuple[int, ...]:
+    def _greedy(self, stopped: Stopped, held: int, part: Bools) -> tuple[int, ...]:
         """Step by step, what tells those of this part most for its price."""
         order: list[int] = []
         while len(order) < GREEDY_STEPS and part.any():
@@ -538,12 +651,10 @@ class Planning:
             told = self._told_ahead(held, tests)[:, part].sum(axis=1)
             order.append(tests[int(np.argmax(told / np.maximum([self.tariff.price(t, held) for t in tests], 1e-9)))])
             held |= 1 << order[-1]
-            part = part & ~self._leaving(stopped, held, branch)
+            part = part & ~self._leaving(stopped, held)
         return tuple(order)
 
-    def _costs(
-        self, stopped: Stopped, order: tuple[int, ...], held: int, patients: Bools, branch: Branch = ()
-    ) -> Doubles:
+    def _costs(self, stopped: Stopped, order: tuple[int, ...], held: int, patients: Bools) -> Doubles:
         """What these patients pay who go on from `held` in this order, and forgo in the end; nothing for all others."""
         cost, alive = np.zeros(self.n), patients
         for t in (None, *order):  # some need no test
@@ -552,8 +663,8 @@ class Planning:
             if t is not None:
                 cost[alive] += self.tariff.price(t, held)
                 held |= 1 << t
-            leaving = alive & self._leaving(stopped, held, branch)
-            cost[leaving] += self._forgone(as_sets([held], len(self.tariff)), branch)[0, leaving]
+            leaving = alive & self._leaving(stopped, held)
+            cost[leaving] += self._forgone(as_sets([held], len(self.tariff)))[0, leaving]
             alive = alive & ~leaving
         return cost
 
@@ -569,7 +680,10 @@ def standard_error(values: Doubles, groups: Indices | None = None) -> float:
 
 
 def considered(
-    ladder: Sequence[float], most_loss: float, point: Callable[[float], FrontierPoint], between: bool = True
+    ladder: Sequence[float],
+    most_loss: float,
+    point: Callable[[float], FrontierPoint],
+    between: bool = True,
 ) -> list[FrontierPoint]:
     """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed."""
     points: list[FrontierPoint] = []
@@ -585,9 +699,25 @@ def considered(
     return sorted(points, key=lambda one: one.level)
 
 
+def least_total(
+    ladder: Sequence[float], point: Callable[[float], FrontierPoint], between: bool = True
+) -> list[FrontierPoint]:
+    """All of the ladder, and a closer look on both sides of the level of the least cost and guarded loss together."""
+    points = []
+    for k, level in enumerate(ladder):
+        with progress.part(k / len(ladder), (k + 1) / len(ladder)):
+            points.append(point(level))
+    best = min(range(len(points)), key=lambda k: points[k].cost + points[k].guarded_loss)
+    near = [ladder[k] for k in (best - 1, best + 1) if between and 0 <= k < len(ladder)]
+    points += [point(float(np.sqrt(level * ladder[best]))) for level in near]
+    return sorted(points, key=lambda one: one.level)
+
+
 def chosen_level(frontier: Sequence[FrontierPoint], most_loss: float) -> FrontierPoint | None:
     """The cheapest level whose guarded loss is allowed, smoothed to grow with the level; None where there is none."""
     careful = sorted(frontier, key=lambda point: point.level)
+    from sklearn.isotonic import IsotonicRegression  # it takes a while to load
+
     charged = IsotonicRegression().fit_transform(range(len(careful)), [point.guarded_loss for point in careful])
     allowed = [point for point, loss in zip(careful, charged, strict=True) if loss <= most_loss]
     return min(allowed, key=lambda point: point.cost) if allowed else None

@@ -1,7 +1,10 @@
 """At the bedside: one patient, one finding after the other.
 
-A session is the list of what happened: a test was done, or cannot be done. Everything else follows from it, so going
-back is living through all entries but the last, and a session written as JSON goes on where it was.
+A session is the list of what happened: a test was ordered, was done, or cannot be done. Everything else follows from
+it, so going back is living through all entries but the last, and a session written as JSON goes on where it was.
+
+A test that was ordered is paid for, and its result is not yet there. Nobody has to say so: a test of the round that the
+plan is at counts as ordered when the round began, so that one waits for the slowest of them only.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,7 +42,12 @@ class NextEvidence:
         What it yields.
     why : str
     share : float or None
-        Of the patients at this point, how many need no other test after it; None of what is known at the start.
+        Of the patients at this point, how many need no other test after it (and those that are ordered together with
+        it); None of what is known at the start.
+    hours : float
+        How long its result takes.
+    ordered : bool
+        Whether it was ordered already, and paid for.
     """
 
     name: str
@@ -46,6 +55,8 @@ class NextEvidence:
     features: tuple[str, ...]
     why: str
     share: float | None = None
+    hours: float = 0.0
+    ordered: bool = False
 
 
 class DiagnosisSession:
@@ -59,7 +70,9 @@ class DiagnosisSession:
     finished : bool
         Whether the evidence suffices, or none is left.
     spent : float
-        The bill so far.
+        The bill so far, with what waiting cost.
+    hours : float
+        How long one has waited for results.
 
     Examples
     --------
@@ -83,6 +96,8 @@ class DiagnosisSession:
         """Nothing has happened and nothing is known yet."""
         self._events: list[dict[str, Any]] = []
         self._held = self._unavailable = 0  # sets of tests
+        self._due: dict[int, float] = {}  # tests that were ordered, and the hour at which the result is there
+        self._round_began = self.hours = 0.0
         self._values: dict[str, Any] = {}
         self._bill: dict[str, float] = {}
         self.spent = 0.0
@@ -132,7 +147,8 @@ class DiagnosisSession:
         """What patients who came to this point of the plan, with this diagnosis, still paid on average."""
         if self.finished or self._node < 0:
             return 0.0
-        return self._planner.remaining_costs_[self._node][self._answer]
+        paid = sum(self._bill[name] for name in self.pending)
+        return max(self._planner.remaining_costs_[self._node][self._answer] - paid, 0.0)
 
     @property
     def suffices(self) -> bool:
@@ -160,24 +176,45 @@ class DiagnosisSession:
         return self._planner.tariff_.names(self._unavailable)
 
     @property
+    def pending(self) -> list[str]:
+        """The tests that were ordered, and whose results are not yet there."""
+        return [self._planner.tariff_.tests[t] for t in self._due]
+
+    @property
     def next_evidence(self) -> NextEvidence | None:
         """The test to do next, its cost and why; None when the session is finished."""
+        return None if self.finished else self.next_round[0]
+
+    @property
+    def next_round(self) -> tuple[NextEvidence, ...]:
+        """The tests to order now, all at the same time, those that were ordered already too; none in the end."""
         if self.finished:
-            return None
+            return ()
         planner, tariff = self._planner, self._planner.tariff_
         waiting = tariff.known & ~self._held & ~self._unavailable
         if waiting:
             t = (waiting & -waiting).bit_length() - 1
-            share, why = None, "it is known at the start, for nothing"
-        else:
-            t = planner.plan_.tests[self._node]
-            came, *stopped = planner.traffic_[self._node]
-            share = sum(stopped) / came if came else 0.0
+            features = tuple(planner.encoding_.features(t))
+            return (NextEvidence(tariff.tests[t], 0.0, features, "it is known at the start, for nothing"),)
+        nodes, bought = self._round, self._bought
+        last = nodes[-1]
+        came, *stopped = planner.traffic_[last]
+        share = sum(stopped) / came if came else 0.0
+        found = []
+        for node in nodes:
+            t = planner.plan_.tests[node]
+            at_once = [tariff.tests[planner.plan_.tests[one]] for one in nodes if one != node]
+            together = f", together with {', '.join(at_once)}" if at_once else ""
             why = (
-                f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%}); "
-                f"of the patients at this point, {share:.0%} need no other test after it"
+                f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%})"
+                f"{together}; of the patients at this point, {share:.0%} need no other test after "
+                f"{'these' if at_once else 'it'}"
             )
-        return NextEvidence(tariff.tests[t], self._price(t), tuple(planner.encoding_.features(t)), why, share)
+            ordered, features = t in self._due, tuple(planner.encoding_.features(t))
+            price = 0.0 if ordered else tariff.price(t, bought)
+            found.append(NextEvidence(tariff.tests[t], price, features, why, share, tariff.duration(t), ordered))
+            bought |= 1 << t
+        return tuple(found)
 
     @property
     def ahead(self) -> list[FlowStep]:
@@ -219,6 +256,26 @@ class DiagnosisSession:
     def unfamiliar(self, values: Mapping[str, Any]) -> list[StrangeResult]:
         """Those of these results, by feature, that no training patient could have had."""
         return list(self._read({feature: _plain(value) for feature, value in values.items()}).strange)
+
+    def order(self, *names: str) -> DiagnosisSession:
+        """Tests were ordered, and are paid for; their results are not yet there.
+
+        Parameters
+        ----------
+        *names : str
+            The tests; without one, all of `next_round` that were not ordered yet.
+        """
+        asked = names or tuple(one.name for one in self.next_round if not one.ordered)
+        if not asked:
+            raise ValueError("DiagnosisSession.order: there is nothing to order; name the tests.")
+        before = list(self._events)
+        try:
+            for name in asked:
+                self._happened({"order": name})
+        except ValueError:
+            self._live(before)
+            raise
+        return self
 
     def not_available(self, name: str) -> DiagnosisSession:
         """A test cannot be done; the plan goes on without it."""
@@ -277,6 +334,7 @@ class DiagnosisSession:
         if following is not None:
             told = {"test": following.name, "cost": following.cost, "results": list(following.features)}
             told["why"] = following.why
+            told |= {"hours": following.hours, "ordered": following.ordered}
         return {
             "finished": self.finished,
             "diagnosis": str(self.diagnosis),
@@ -287,6 +345,9 @@ class DiagnosisSession:
             "panel_cost": self._planner.panel_cost_,
             "bill": [{"test": test, "price": price} for test, price in self._bill.items()],
             "not_available": self.unavailable_tests,
+            "hours": self.hours,
+            "pending": self.pending,
+            "round": [one.name for one in self.next_round],
             "next": told,
         }
 
@@ -321,6 +382,8 @@ class DiagnosisSession:
             lines.append("finished")
         else:
             lines.append(f"next: {following.name} for {following.cost:.2f}, as {following.why}")
+        if self.pending:
+            lines.append(f"ordered, and not yet there: {', '.join(self.pending)}")
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
 
     # ------------------------------------------------------------------------------------------------ inside
@@ -364,12 +427,24 @@ class DiagnosisSession:
                 raise UnfamiliarValue("; ".join(one.sentence for one in strange))
             held = self._held | 1 << t
             opinion = self._thought(results, held)
-            self._bill[event["observe"]] = price = self._price(t)
-            self.spent += price
+            self._buy(t)
+            self._wait_until(self._due.pop(t))
             self._held, self._values, self._results, self._opinion = held, self._values | given, results, opinion
             self._events.append({"observe": event["observe"], "values": given})
+        elif "order" in event:
+            t = self._test(event["order"])
+            if t in self._due:
+                raise ValueError(f"DiagnosisSession: {event['order']!r} has been ordered already.")
+            tariff = self._planner.tariff_
+            if tariff.known >> t & 1:
+                raise ValueError(f"DiagnosisSession: {event['order']!r} is known at the start; observe it.")
+            self._buy(t)
+            self._events.append({"order": event["order"]})
         else:
-            self._unavailable |= 1 << self._test(event["not_available"])
+            t = self._test(event["not_available"])
+            if t in self._due:  # it was ordered, and is paid for; its result will never be there
+                del self._due[t]
+            self._unavailable |= 1 << t
             self._events.append({"not_available": event["not_available"]})
         self._go_on()
         return self
@@ -386,16 +461,54 @@ class DiagnosisSession:
         values = self._results.values(self._planner.encoding_.column_owner)
         asked = not tariff.known & ~(self._held | self._unavailable)  # what is known at the start comes first
         while self._node >= 0 and (self._held | self._barred) >> plan.tests[self._node] & 1:
+            within = plan.joins(self._node)
             self._opinion = self._thought(self._results, self._held)
-            if asked and self.suffices:
-                break
+            if asked and self.suffices and not within:
+                self.finished = True
+                return
             self._node = int(plan.after(self._node, np.array([self._answer]), values)[0])
-        self.finished = self.finished or (asked and (self.suffices or self._node < 0))
+            if not within:
+                self._round_began = self.hours
+        # Whoever has begun a round waits for all of it, as the plan was judged.
+        begun = self._node >= 0 and (
+            not self._begins[self._node] or any(plan.tests[node] in self._due for node in self._round)
+        )
+        self.finished = self.finished or (asked and ((self.suffices and not begun) or self._node < 0))
+
+    @cached_property
+    def _begins(self) -> list[bool]:
+        return self._planner.plan_.begins
+
+    @property
+    def _round(self) -> list[int]:
+        """The nodes of the round where the case stands whose tests are still to be done."""
+        plan, passed = self._planner.plan_, self._held | self._barred
+        return [node for node in plan.round_of(self._node) if not passed >> plan.tests[node] & 1]
+
+    @property
+    def _bought(self) -> int:
+        """The tests that were ordered or done."""
+        return self._held | sum(1 << t for t in self._due)
+
+    def _buy(self, t: int) -> None:
+        """Order a test, unless it was; one of this round counts as ordered when the round began."""
+        if t in self._due:
+            return
+        tariff, plan = self._planner.tariff_, self._planner.plan_
+        name, price = tariff.tests[t], self._price(t)
+        in_round = self._node >= 0 and t in (plan.tests[node] for node in plan.round_of(self._node))
+        self._due[t] = (self._round_began if in_round else self.hours) + tariff.duration(t)
+        self._bill[name] = price
+        self.spent += price
+
+    def _wait_until(self, hour: float) -> None:
+        """A result is there at this hour."""
+        self.spent += self._planner.tariff_.hour_price * max(0.0, hour - self.hours)
+        self.hours = max(self.hours, hour)
 
     def _thought(self, results: Results, held: int) -> Opinion:
-        """What is thought on a set, on the branch of the plan where the case stands."""
-        branch = self._planner.plan_.branches[self._node] if self._node >= 0 else ()
-        return self._planner.judge_.of(results)(held, np.zeros(1, dtype=np.intp), branch)
+        """What is thought on a set."""
+        return self._planner.judge_.of(results)(held, np.zeros(1, dtype=np.intp))
 
     @property
     def _barred(self) -> int:
@@ -405,7 +518,7 @@ class DiagnosisSession:
     def _price(self, t: int) -> float:
         """What a test costs now."""
         tariff = self._planner.tariff_
-        return 0.0 if tariff.known >> t & 1 else tariff.price(t, self._held)
+        return 0.0 if tariff.known >> t & 1 else tariff.price(t, self._bought)
 
     def _read(self, values: Mapping[str, Any]) -> Results:
         planner = self._planner

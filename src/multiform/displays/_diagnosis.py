@@ -65,7 +65,9 @@ class PlanDisplay:
         parted = {step.parent for step in self.steps if len(step.diagnoses) < len(self.class_names) or step.condition}
         for step in self.steps:
             x, y = place[step.node]
-            text = f"{step.test}  {step.price:.2f}\n{step.came:.0%} come here"
+            text = f"{step.test}  {step.price:.2f}\n" + (
+                "and at the same time" if step.with_next else f"{step.came:.0%} come here"
+            )
             box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": GREY}
             ax.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box)
             if step.parent in place:

@@ -1,4 +1,4 @@
-"""Engines train batches and evaluate separators: the compiled core, the NumPy twin that judges it, a GPU.
+"""Engines train batches and evaluate separators: the compiled core, the NumPy twin that judges it, a GPU, a cluster.
 
 All of them speak one protocol, `Engine`; `engine_for` is the one place that chooses.
 
@@ -51,7 +51,7 @@ def engine_for(device: Any, n_jobs: int | None, *, training: float = 0.0, evalua
 
     Parameters
     ----------
-    device : "cpu", "cuda", "cuda:1", ..., "auto", or an engine, which is handed back
+    device : "cpu", "cuda", "cuda:1", ..., "dask", "auto", or an engine, which is handed back
         "auto" is the GPU where there is one and the work is large enough to gain.
     n_jobs : int or None
         Threads on the CPU.
@@ -67,6 +67,10 @@ def engine_for(device: Any, n_jobs: int | None, *, training: float = 0.0, evalua
 
         if device != "auto" or cuda_is_there():
             return CudaEngine("cuda" if device == "auto" else device, **_settings_of_the_environment())
+    if device == "dask":
+        from multiform.engines.dask import DaskEngine
+
+        return DaskEngine(n_jobs)
     kernel = kernel_name()
     return ReferenceEngine() if kernel == "reference" else CpuEngine(kernel, effective_threads(n_jobs))
 

@@ -47,6 +47,10 @@ class TrainingState(Protocol):
 class Engine(Protocol):
     """What trains and evaluates: the compiled core, its NumPy twin, a GPU, a cluster."""
 
+    @property
+    def reads_sparse(self) -> bool:
+        """Whether sparse rows are trained as they are stored, by rows; a GPU has them dense."""
+
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
     ) -> TrainingState:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -36,6 +36,7 @@ class CpuEngine:
     kernel: str = "auto"
     n_threads: int = 1
     worth_a_thread: int = WORTH_A_THREAD
+    reads_sparse: ClassVar[bool] = True
 
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None

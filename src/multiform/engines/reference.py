@@ -66,6 +66,8 @@ def ratio_loss(f: Doubles, target: Ints, weight: Doubles, alpha: float) -> tuple
 class ReferenceEngine:
     """The twins as an engine."""
 
+    reads_sparse = True
+
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
     ) -> TrainingState:

@@ -1,13 +1,11 @@
 """What a classifier says of a sample, as names of values in a graph: class and chances, loyalty, and whether a promise
 covers it.
 
-An answer is a pair: the index of the predicted class (n,), and the chances (n, m) in double precision. `Graph` is the
-pen that writes it: constants and nodes by name.
+An answer is a pair: the index of the predicted class (n,), and the chances (n, m) in double precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,9 @@ from multiform._typing import Array
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
 from multiform.columns import ENRICHED, Categories, Coded, Encodings
+from multiform.export._gaps import filled
+from multiform.export._graph import Graph, is_double
+from multiform.gaps import Gaussian
 from multiform.loyalty import LEAD, LEAST_CHANCE, MOST_GAPS, Alterations, LoyaltyClassifier
 from multiform.metrics.labels import positions
 from multiform.partners import DOUBT, Forest, Partner
@@ -30,122 +31,7 @@ Answer = tuple[str, str]
 
 # Thresholds are scores of calibration samples, so a repeated sample lies exactly on one; rounding must not reject it.
 ROUNDING = 1e-6
-OF_ML = {"LabelEncoder": 2, "TreeEnsembleRegressor": 1}  # operators of ONNX for learning, and their versions
 FARTHEST_SINGLE = 1e38  # beyond, only the direction of a row counts
-
-
-def is_double(variable: Any) -> bool:
-    """Whether a variable of skl2onnx holds doubles."""
-    from skl2onnx.common.data_types import DoubleTensorType
-
-    return isinstance(variable.type, DoubleTensorType)
-
-
-class Graph:
-    """Writes nodes into skl2onnx's container; every value is known by its name.
-
-    What a node computes stays in double precision, whatever the inputs are: ``||A x - b||^2`` cancels, and a sample
-    near a boundary must fall on the side where Python puts it.
-    """
-
-    def __init__(self, scope: Any, container: Any) -> None:
-        self.scope, self.container = scope, container
-
-    def constant(self, value: Any) -> str:
-        """A constant: doubles, integers, booleans or text."""
-        from onnx import TensorProto
-        from onnx.helper import np_dtype_to_tensor_dtype
-
-        array = np.asarray(value)
-        name: str = self.scope.get_unique_variable_name("constant")
-        content: Any
-        if array.dtype.kind in "UO":
-            kind, content = TensorProto.STRING, [str(text).encode() for text in array.ravel()]
-        else:
-            array = array.astype({"b": np.bool_, "i": np.int64, "u": np.int64}.get(array.dtype.kind, np.float64))
-            kind, content = np_dtype_to_tensor_dtype(array.dtype), array.ravel()
-        self.container.add_initializer(name, kind, list(array.shape), content)
-        return name
-
-    def node(self, operation: str, *inputs: str, outputs: Sequence[str] = (), **attributes: Any) -> str:
-        """The output of an operation, or the first of several, which are then named."""
-        from onnx.defs import get_schema
-
-        name = self.scope.get_unique_operator_name(f"multiform_{operation}")
-        outputs = outputs or [self.scope.get_unique_variable_name(operation.lower())]
-        if operation in OF_ML:
-            domain, version = "ai.onnx.ml", OF_ML[operation]
-        else:  # the version that the target opset means
-            domain, version = "", get_schema(operation, self.container.target_opset).since_version
-        self.container.add_node(
-            operation, list(inputs), list(outputs), op_domain=domain, op_version=version, name=name, **attributes
-        )
-        return outputs[0]
-
-    def write(self, source: str, target: Any, kind: int | None = None) -> None:
-        """Make a value an output of the model, cast to a type of ONNX where one is given."""
-        if kind is None:
-            self.node("Identity", source, outputs=[target.full_name])
-        else:
-            self.node("Cast", source, outputs=[target.full_name], to=kind)
-
-    def converted(self, model: Any, X: Any) -> Any:
-        """The variables that another library's model makes of X, by its own converter."""
-        from skl2onnx._parse import _parse_sklearn
-
-        return _parse_sklearn(self.scope, model, [X])
-
-    # ------------------------------------------------------------------------------- what several converters need
-
-    def cast(self, value: str, kind: Any) -> str:
-        """To the ONNX type of a NumPy type: float64, float32, int64, bool."""
-        from onnx.helper import np_dtype_to_tensor_dtype
-
-        return self.node("Cast", value, to=int(np_dtype_to_tensor_dtype(np.dtype(kind))))
-
-    def total(self, value: str, axis: int, keepdims: bool = False) -> str:
-        """The sum along an axis."""
-        return self.node("ReduceSum", value, self.constant([axis]), keepdims=int(keepdims))
-
-    def columns(self, value: str, which: Array) -> str:
-        """Some columns of a matrix."""
-        return self.node("Gather", value, self.constant(np.asarray(which, dtype=np.int64)), axis=1)
-
-    def beside(self, *values: str) -> str:
-        """Matrices side by side."""
-        return values[0] if len(values) == 1 else self.node("Concat", *values, axis=1)
-
-    def flat(self, value: str) -> str:
-        """A column as a row of values, one per sample."""
-        return self.node("Reshape", value, self.constant([-1]))
-
-    def upright(self, value: str) -> str:
-        """Values, one per sample, as a column."""
-        return self.node("Unsqueeze", value, self.constant([1]))
-
-    def one_hot(self, index: str, size: int) -> str:
-        """Booleans of shape (n, size), true where the column is the index of the row."""
-        return self.node("Equal", self.upright(index), self.constant(np.arange(size)[None, :]))
-
-    def linear(self, value: str, weights: Array, offsets: Array) -> str:
-        """``x W + c``."""
-        return self.node("Add", self.node("MatMul", value, self.constant(weights)), self.constant(offsets))
-
-    def extreme(self, value: str, count: int, largest: bool) -> str:
-        """The largest or the smallest entries of each row, the most extreme first."""
-        outputs = [self.scope.get_unique_variable_name(f"top_{what}") for what in ("values", "places")]
-        count_of = self.constant(np.array([count]))
-        return self.node("TopK", value, count_of, outputs=outputs, axis=1, largest=int(largest), sorted=1)
-
-    def clipped(self, value: str, most: float) -> str:
-        """Every entry on its own, to `most` in size; what is missing stays so."""
-        return self.node("Clip", value, self.constant(np.float64(-most)), self.constant(np.float64(most)))
-
-    def limited(self, value: str, most: float) -> str:
-        """Rows of which an entry is larger than `most` in size are divided, so that it is not."""
-        largest = self.extreme(self.node("Abs", value), 1, largest=True)
-        factor = self.node("Max", self.node("Div", largest, self.constant(np.float64(most))), self.constant(1.0))
-        return self.node("Div", value, factor)
 
 
 # ------------------------------------------------------------------------------------------------------- answers
@@ -168,9 +54,9 @@ def answer(graph: Graph, model: Any, X: Any) -> Answer:
     """What a fitted classifier, ours or any that skl2onnx can convert, answers for the variable X, float or double."""
     model, X = _unwrapped(graph, model, X)
     if isinstance(model, QMSClassifier):
-        return _chances(graph, log_scores(graph, model, X), model.temperature_, X)
+        return _chances(graph, log_scores(graph, model, X, _gaussian_of(model)), model, X)
     if isinstance(model, QMSClassifierCV):
-        return _chances(graph, _ensemble_scores(graph, model, X), model.temperature_, X)
+        return _chances(graph, _ensemble_scores(graph, model, X), model, X)
     if isinstance(model, LoyaltyClassifier):
         return judged(graph, model, X)[0]
     if isinstance(model, TriageClassifier):
@@ -178,11 +64,21 @@ def answer(graph: Graph, model: Any, X: Any) -> Answer:
     return _foreign(graph, model, X)
 
 
-def log_scores(graph: Graph, model: QMSClassifier, X: Any) -> str:
+def _gaussian_of(model: Any) -> Gaussian | None:
+    """Of which a model takes the expectation where an entry is missing; None where it takes none."""
+    if isinstance(model, QMSClassifierCV) and not model.encodings_.knows_gaps:
+        return None
+    return model._gaussian if model.missing == "expectation" else None
+
+
+def log_scores(graph: Graph, model: QMSClassifier, X: Any, gaussian: Gaussian | None = None) -> str:
     """``-log f_k(x)`` of one QMS model: shape (n, m)."""
     tiny = float(np.finfo(np.float64 if is_double(X) else np.float32).tiny)
     doubles = graph.cast(X.full_name, np.float64)
-    return _minus_log(graph, _member_values(graph, doubles, model.components_, model.offsets_), tiny)
+    if gaussian is not None:
+        doubles, added = filled(graph, doubles, gaussian, model.components_)
+    f = _member_values(graph, doubles, model.components_, model.offsets_)
+    return _minus_log(graph, f if gaussian is None else graph.node("Add", f, added), tiny)
 
 
 def _member_values(graph: Graph, X: str, components: Array, offsets: Array) -> str:
@@ -209,11 +105,12 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
             "to_onnx cannot export a QMSClassifierCV that reads words in a frame; encode them in a pipeline before it, "
             "e.g. with scikit-learn's OneHotEncoder in a ColumnTransformer, or use multiform.save."
         )
-    separators, factors = model.separators_, model.factors_
+    separators, factors, gaussian = model.separators_, model.factors_, _gaussian_of(model)
     center, scale = separators.scaling.center, separators.scaling.scale
-    centred = graph.node(
-        "Sub", _encoded(graph, model.encodings_, model.categories_, X), graph.constant(center[None, :])
-    )
+    rows = _encoded(graph, model.encodings_, model.categories_, X)
+    if gaussian is not None:
+        rows, added = filled(graph, rows, gaussian, separators.in_user_units()[0])
+    centred = graph.node("Sub", rows, graph.constant(center[None, :]))
     scaled = graph.node("Div", centred, graph.constant(scale[None, :]))
     columns = graph.cast(graph.cast(graph.limited(scaled, FARTHEST_SINGLE), np.float32), np.float64)
     read = columns if separators.columns is None else graph.columns(columns, separators.columns)
@@ -221,6 +118,8 @@ def _ensemble_scores(graph: Graph, model: QMSClassifierCV, X: Any) -> str:
     f = _member_values(graph, read, separators.coefficients[:, :, :-1], separators.coefficients[:, :, -1])
     if separators.noise is not None:
         f = graph.node("Add", f, graph.constant(separators.noise[None, :]))
+    if gaussian is not None:
+        f = graph.node("Add", f, added)
     scores = _minus_log(graph, f, float(np.finfo(np.float32).tiny))
     by_model = graph.node("Reshape", scores, graph.constant([-1, len(factors), len(model.classes_)]))
     total = graph.total(graph.node("Mul", by_model, graph.constant(factors[None, :, None])), axis=1)
@@ -294,23 +193,26 @@ def _tree_sums(graph: Graph, forest: Forest, rows: str) -> str:
     )
 
 
-def _chances(graph: Graph, scores: str, temperature: float, X: Any) -> Answer:
+def _chances(graph: Graph, scores: str, model: Any, X: Any) -> Answer:
     """The best class, and ``p_k = f_k^(-1/T)`` normalised, the softmax of ``-log f / T``."""
-    sharpened = graph.node("Div", scores, graph.constant(np.float64(temperature)))
+    sharpened = graph.node("Div", scores, graph.constant(np.float64(model.temperature_)))
     index, chances = graph.node("ArgMax", scores, axis=1, keepdims=0), graph.node("Softmax", sharpened, axis=1)
-    return _refused(graph, X, (index, chances))
+    return _refused(graph, X, (index, chances), gaps=_gaussian_of(model) is not None)
 
 
-def _refused(graph: Graph, X: Any, found: Answer) -> Answer:
-    """The answer, but for rows that hold NaN or infinity, which Python refuses: NaN chances and the first class."""
-    refused = _not_finite(graph, X)
+def _refused(graph: Graph, X: Any, found: Answer, gaps: bool = False) -> Answer:
+    """The answer, but for rows that Python refuses (infinity, or NaN unless `gaps`): NaN chances, the first class."""
+    refused = _not_finite(graph, X, gaps)
     index = graph.node("Where", refused, graph.constant(0), found[0])
     return index, _or_nan(graph, graph.upright(refused), found[1])
 
 
-def _not_finite(graph: Graph, X: Any) -> str:
-    """Which rows hold NaN or infinity, whose difference with itself is NaN: booleans of shape (n,)."""
+def _not_finite(graph: Graph, X: Any, gaps: bool = False) -> str:
+    """Which rows hold infinity, or NaN unless these are `gaps`: booleans of shape (n,)."""
     doubles = graph.cast(X.full_name, np.float64)
+    if gaps:
+        doubles = graph.node("Where", graph.node("IsNaN", doubles), graph.constant(0.0), doubles)
+    # the difference of such with itself is NaN
     odd = graph.cast(graph.node("IsNaN", graph.node("Sub", doubles, doubles)), np.float64)
     return graph.node("Greater", graph.total(odd, axis=1), graph.constant(np.float64(0)))
 
@@ -342,12 +244,9 @@ def _foreign(graph: Graph, model: Any, X: Any) -> Answer:
 
 
 def _encoded(graph: Graph, encodings: Encodings, categories: Categories | None, X: Any) -> str:
-    """The plain columns and what each transformer makes of them, as doubles: shape (n, width)."""
-    if len(encodings.told):
-        raise ValueError(
-            "to_onnx cannot export a QMSClassifierCV that was trained on missing values, whose expectation needs the "
-            "inverse of a matrix for each row; impute them in a pipeline before it, or use multiform.save."
-        )
+    """The plain columns, what each transformer makes of them, NaN where these are, and which are told to be missing:
+    doubles of shape (n, width).
+    """
     plain = graph.cast(X.full_name, np.float64)
     # A float cannot hold 0.1 as a double can, so what is compared with a float is a float.
     precision = np.float64 if is_double(X) else np.float32
@@ -357,8 +256,7 @@ def _encoded(graph: Graph, encodings: Encodings, categories: Categories | None, 
             *(_of_codes(graph, plain, one, precision) for one in categories.coded if one.width),
         )
     parts = [plain]
-    names = [name for name in encodings.names if name not in ("plain", "one-hot")]
-    for name, transformer in zip(names, encodings.transformers, strict=True):
+    for name, transformer in encodings.made_by:
         if name in ENRICHED:
             for _, part, columns in transformer.transformers_:
                 if isinstance(part, OneHotEncoder) and len(columns):
@@ -367,6 +265,8 @@ def _encoded(graph: Graph, encodings: Encodings, categories: Categories | None, 
                     parts.append(_hinges(graph, plain, columns, part, precision))
         else:
             parts.append(graph.cast(graph.converted(transformer, X)[0].full_name, np.float64))
+    if len(encodings.told):
+        parts.append(graph.cast(graph.node("IsNaN", graph.columns(plain, encodings.told)), np.float64))
     return graph.beside(*parts)
 
 
@@ -380,10 +280,12 @@ def _of_codes(graph: Graph, X: str, coded: Coded, precision: Any) -> str:
 
 
 def _one_hot(graph: Graph, X: str, columns: Array, encoder: OneHotEncoder, precision: Any) -> str:
-    """1 where a column has the value of a category; a value never seen is 0 everywhere."""
+    """1 where a column has the value of a category; a value never seen is 0 everywhere, and NaN is NaN."""
     repeated = np.repeat(columns, [len(known) for known in encoder.categories_])
     values = np.concatenate(encoder.categories_).astype(precision).astype(np.float64)
-    return graph.cast(graph.node("Equal", graph.columns(X, repeated), graph.constant(values[None, :])), np.float64)
+    read = graph.columns(X, repeated)
+    same = graph.cast(graph.node("Equal", read, graph.constant(values[None, :])), np.float64)
+    return graph.node("Where", graph.node("IsNaN", read), read, same)
 
 
 def _hinges(graph: Graph, X: str, columns: Array, transformer: SplineTransformer, precision: Any) -> str:

@@ -1,8 +1,7 @@
 """A table's columns in a graph: from raw cells, numbers and texts, to the numbers that the classifier reads.
 
 A column that is a number comes as doubles, NaN where it is missing; a date as seconds since 1970; all other columns as
-text, empty where they are missing, as the table has it. Of free text no graph makes words: its input is their weights,
-as `onnx_inputs` makes them. A cell that is unlike training is read as a missing one, as in
+text, empty where they are missing, as the table has it. A cell that is unlike training is read as a missing one, as in
 Python, and the output `unfamiliar` says so; Python then averages over what the cell may have been, and no graph does.
 """
 
@@ -13,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array
-from multiform.columns import Category, Column, Date, Label, Measure, Number, Seen, Text, spellings
-from multiform.export._answers import Graph
+from multiform.columns import NO_KNOWN_WORD, Category, Column, Date, Label, Measure, Number, Seen, Text, spellings
+from multiform.export._graph import Graph
+from multiform.export._texts import weights
 from multiform.tables import TableClassifier
 
 OUTPUTS = ("label", "probabilities", "loyalty", "loyalty_score", "accepted", "trust", "unfamiliar")
@@ -29,8 +29,6 @@ def raw_inputs(model: TableClassifier) -> list[tuple[str, Any]]:
     from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
 
     def kind(column: Column) -> Any:
-        if isinstance(column, Text):
-            return DoubleTensorType([None, column.width])
         return (DoubleTensorType if isinstance(column, Number | Date) else StringTensorType)([None, 1])
 
     return [(f"column{place}", kind(column)) for place, column in enumerate(_used(model))]
@@ -67,7 +65,7 @@ def onnx_inputs(model: Any, table: Any) -> dict[str, Array]:
     Returns
     -------
     inputs : dict
-        Of each column that is used, doubles or texts of shape (n, 1); of free text, the weights of its words.
+        Of each column that is used, doubles or texts of shape (n, 1).
 
     Examples
     --------
@@ -83,9 +81,6 @@ def onnx_inputs(model: Any, table: Any) -> dict[str, Array]:
     typed, found = model.typed(table), {}
     for column in _used(model):
         series = typed[column.name]
-        if isinstance(column, Text):
-            found[input_name(column.name)] = column.encode(series)
-            continue
         if isinstance(column, Date):
             cells = series.dt.epoch("ms").cast(float).to_numpy() / 1000
         elif isinstance(column, Number):
@@ -109,10 +104,7 @@ def encoded(graph: Graph, model: TableClassifier, inputs: Any) -> tuple[Any, str
     parts, strange = [], []
     for column, given in zip(_used(model), inputs, strict=True):
         seen = model.seen_.get(column.name)
-        if isinstance(column, Text):
-            parts.append(given.full_name)
-            continue
-        read = _of_text if isinstance(column, Category) else _of_number
+        read: Any = _of_words if isinstance(column, Text) else _of_text if isinstance(column, Category) else _of_number
         part, odd = read(graph, column, seen, given.full_name)
         parts.append(part)
         strange += odd
@@ -227,3 +219,16 @@ def _of_text(graph: Graph, column: Any, seen: Seen | None, given: str) -> tuple[
     if column.has_missing:
         parts.append(graph.upright(graph.cast(missing, np.float64)))
     return graph.beside(*parts), odd
+
+
+def _of_words(graph: Graph, column: Text, seen: Seen | None, given: str) -> tuple[str, list[str]]:
+    """As `Text.columns`; of an unlikely text there is no word known, so that it is as good as missing already."""
+    told = weights(graph, column, given)
+    odd = []
+    if seen is not None:
+        missing = graph.node("Equal", given, graph.constant(np.array([""])))
+        wordless = graph.node("Equal", graph.total(told, axis=1, keepdims=True), graph.constant(0.0))
+        strange = graph.node("And", wordless, graph.node("Not", missing))
+        odd = [strange] if NO_KNOWN_WORD not in seen.values else []
+        odd += [missing] if not seen.n_missing else []
+    return told, odd

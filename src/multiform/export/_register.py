@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from multiform._version import __version__
 from multiform.classifier import QMSClassifier
 from multiform.classifier_cv import QMSClassifierCV
-from multiform.export._answers import Graph, answer, is_double, judged, triaged
+from multiform.export._answers import answer, judged, triaged
 from multiform.export._columns import encoded, input_name, name_inputs, raw_inputs
+from multiform.export._graph import Graph, is_double
 from multiform.files import atomic_path
 from multiform.loyalty import LoyaltyClassifier
 from multiform.tables import TableClassifier

@@ -325,7 +325,7 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The nominal classifier's answers."""
-        check_is_fitted(self, "classes_")
+        X = self._checked(X)
         return np.asarray(self.estimator_.predict(X))
 
     def predict_proba(self, X: Any) -> Array:
@@ -345,10 +345,13 @@ class LoyaltyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         scores = self.predict_log_proba(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def _verdict(self, X: Any) -> Verdict:
+    def _checked(self, X: Any) -> Any:
+        """X, which another classifier than ours checks by itself."""
         check_is_fitted(self, "classes_")
-        if isinstance(self.estimator_, QMSClassifier):
-            X = check_input(self, X)
+        return check_input(self, X) if isinstance(self.estimator_, QMSClassifier) else X
+
+    def _verdict(self, X: Any) -> Verdict:
+        X = self._checked(X)
         verdict: Verdict = self._committee.verdict(X)
         return verdict
 

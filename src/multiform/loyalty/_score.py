@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import expit, softmax
 
 from multiform._typing import Array, Doubles, Indices
@@ -70,7 +70,7 @@ class Chances:
             return float(share @ (np.maximum(expit(logits + shift), least) - chance))
 
         if too_high(-MOST_SHIFT) < 0 < too_high(MOST_SHIFT):
-            self.intercept = self.intercept + brentq(too_high, -MOST_SHIFT, MOST_SHIFT)
+            self.intercept = self.intercept + scipy.optimize.brentq(too_high, -MOST_SHIFT, MOST_SHIFT)
         return self
 
     def __call__(self, verdict: Verdict) -> Doubles:

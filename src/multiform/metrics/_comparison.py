@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest, ttest_rel
+import scipy
 
 from multiform._typing import Bools, Doubles, Indices
 from multiform.metrics._screening import NORMAL, Interval, auc_influence, proportion
@@ -66,7 +66,7 @@ def compare_answers(
         "neither": int((~first & ~second).sum()),
     }
     differ = only_first + only_second
-    found["p_value"] = float(binomtest(only_first, differ).pvalue) if differ else 1.0
+    found["p_value"] = float(scipy.stats.binomtest(only_first, differ).pvalue) if differ else 1.0
     return found
 
 
@@ -87,7 +87,7 @@ def _log_losses(truth: Indices, first: Doubles, second: Doubles) -> dict[str, An
     a, b = (-np.log(np.maximum(one[rows, truth], LEAST_CHANCE)) for one in (first, second))
     gain = Interval(float(b.mean() - a.mean()), float(b.mean() - a.mean()), float(b.mean() - a.mean()))
     if len(truth) > 1 and np.ptp(b - a) > 0:
-        low, high = ttest_rel(b, a).confidence_interval(0.95)
+        low, high = scipy.stats.ttest_rel(b, a).confidence_interval(0.95)
         gain = gain._replace(low=float(low), high=float(high))
     return {"first": float(a.mean()), "second": float(b.mean()), "difference": gain}
 

@@ -26,8 +26,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import binned_statistic, rankdata
-from sklearn.metrics import average_precision_score
+import scipy
 
 from multiform._typing import Bools, Doubles
 
@@ -67,10 +66,10 @@ def auc_influence(own: Bools, chance: Doubles) -> tuple[float, Doubles] | None:
     n, n_own = len(own), int(own.sum())
     if n_own in (0, n):
         return None
-    ranks = rankdata(chance)
+    ranks = scipy.stats.rankdata(chance)
     placed = np.empty(n)
-    placed[own] = (ranks[own] - rankdata(chance[own])) / (n - n_own)
-    placed[~own] = 1 - (ranks[~own] - rankdata(chance[~own])) / n_own
+    placed[own] = (ranks[own] - scipy.stats.rankdata(chance[own])) / (n - n_own)
+    placed[~own] = 1 - (ranks[~own] - scipy.stats.rankdata(chance[~own])) / n_own
     area = float(placed[own].mean())
     return area, (placed - area) / np.where(own, n_own / n, 1 - n_own / n)
 
@@ -118,6 +117,8 @@ def pr_auc(own: Bools, chance: Doubles) -> Interval | None:
     0.833
     """
     n_own = int(own.sum())
+    from sklearn.metrics import average_precision_score  # it takes a while to load
+
     return share_interval(float(average_precision_score(own, chance)), n_own) if n_own else None
 
 
@@ -205,7 +206,7 @@ def calibration(came_true: Bools, chance: Doubles, n_bins: int = N_BINS) -> list
     edges = np.unique(np.quantile(chance, np.linspace(0, 1, n_bins + 1)))
     if len(edges) < 3:  # two chances at most: each is a group
         edges = np.append(edges, edges[-1] + 1.0)
-    sums, _, place = binned_statistic(chance, [chance, came_true], "sum", bins=edges)
+    sums, _, place = scipy.stats.binned_statistic(chance, [chance, came_true], "sum", bins=edges)
     counts = np.bincount(place - 1, minlength=len(edges) - 1)
     return [
         {"chance": float(sums[0][k] / rows), "share": proportion(round(sums[1][k]), int(rows)), "rows": int(rows)}

@@ -72,8 +72,10 @@ class Forest:
         """The forest that fitted models of one kind make, their classes being numbers; None for other kinds."""
         from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 
-        if all(type(model) in (ExtraTreesClassifier, RandomForestClassifier) for model in models):
-            return _mean_of_trees(models, n_classes)
+        from multiform.partners._growing import GrownTrees, trees_of
+
+        if all(type(model) in (GrownTrees, ExtraTreesClassifier, RandomForestClassifier) for model in models):
+            return _mean_of_trees([(model.classes_, trees_of(model)) for model in models], n_classes)
         boosted = all(type(model) is HistGradientBoostingClassifier for model in models)
         if boosted and all(model.is_categorical_ is None or not model.is_categorical_.any() for model in models):
             return _boosting(models, n_classes)
@@ -172,34 +174,35 @@ def _require(value: Any, shape: tuple[int | None, ...], dtype: Any, what: str) -
 # ------------------------------------------------------------------------------------------- of scikit-learn's models
 
 
-Tree = tuple[Array, Array, Array, Array]  # feature, threshold, children from the root on, where missing values go
+Tree = tuple[Array, Array, Array, Array, Array, Array]  # is a leaf, feature, threshold, children, where gaps go
 
 
-def _mean_of_trees(models: Sequence[Any], n_classes: int) -> Forest:
+def _mean_of_trees(models: Sequence[tuple[Array, list[Any]]], n_classes: int) -> Forest:
+    """Of the classes of each model, and its compiled trees."""
     trees: list[Tree] = []
     places: list[int] = []
-    values, n_values = [np.eye(n_classes)], n_classes  # most leaves have one class, and so one of these rows
-    for k, model in enumerate(models):
-        for estimator in model.estimators_:
-            tree = estimator.tree_
-            leaf = tree.children_left < 0
-            counts = tree.value[leaf, 0, :]
-            shares = np.zeros((len(counts), n_classes))
-            shares[:, model.classes_] = counts / counts.sum(axis=1, keepdims=True)
-            mixed = shares.max(axis=1) < 1
-            children = np.column_stack([tree.children_left, tree.children_right]).astype(np.int64)
-            children[leaf] = np.where(mixed, n_values + np.cumsum(mixed) - 1, shares.argmax(axis=1))[:, None]
-            trees.append((np.where(leaf, -1, tree.feature), tree.threshold, children, tree.missing_go_to_left))
-            values.append(shares[mixed])
-            places.append(k * n_classes)
-            n_values += int(mixed.sum())
-    base = np.zeros((len(models), n_classes))
-    return _assembled("mean", trees, np.concatenate(values), np.array(places, dtype=np.int32), base)
+    found = [np.zeros((0, n_classes))]
+    for k, (classes, of_model) in enumerate(models):
+        for tree in of_model:
+            first, second = tree.children_left, tree.children_right
+            trees.append((first < 0, tree.feature, tree.threshold, first, second, tree.missing_go_to_left))
+        counts = np.concatenate([tree.value[:, 0, :] for tree in of_model])
+        counts = counts[np.concatenate([tree[0] for tree in trees[len(places) :]])]
+        places += [k * n_classes] * len(of_model)
+        shares = np.zeros((len(counts), n_classes))
+        shares[:, classes] = counts / counts.sum(axis=1, keepdims=True)
+        found.append(shares)
+    shares = np.concatenate(found)
+    # Most leaves have one class, and so one of the first rows.
+    mixed = shares.max(axis=1) < 1
+    ends = np.where(mixed, n_classes + np.cumsum(mixed) - 1, shares.argmax(axis=1))
+    values = np.concatenate([np.eye(n_classes), shares[mixed]])
+    return _assembled("mean", trees, ends, values, places, np.zeros((len(models), n_classes)))
 
 
 def _boosting(models: Sequence[Any], n_classes: int) -> Forest:
     trees: list[Tree] = []
-    values, places, n_values = [np.zeros((0, 1))], [], 0
+    values, places = [np.zeros(0)], []
     base = np.full((len(models), n_classes), -LARGEST)  # which a class keeps that a model has never seen
     for k, model in enumerate(models):
         classes = model.classes_
@@ -212,33 +215,35 @@ def _boosting(models: Sequence[Any], n_classes: int) -> Forest:
             for predictor, label in zip(iteration, scored, strict=True):
                 nodes = predictor.nodes
                 leaf = nodes["is_leaf"].astype(bool)
-                children = np.column_stack([nodes["left"], nodes["right"]]).astype(np.int64)
-                children[leaf] = n_values + np.arange(leaf.sum())[:, None]
-                feature = np.where(leaf, -1, nodes["feature_idx"])
-                trees.append((feature, nodes["num_threshold"], children, nodes["missing_go_to_left"]))
-                values.append(nodes["value"][leaf, None])
+                parts = (nodes[part] for part in ("num_threshold", "left", "right", "missing_go_to_left"))
+                trees.append((leaf, nodes["feature_idx"], *parts))
+                values.append(nodes["value"][leaf])
                 places.append(k * n_classes + label)
-                n_values += int(leaf.sum())
-    return _assembled("softmax", trees, np.concatenate(values), np.array(places, dtype=np.int32), base)
+    column = np.concatenate(values)[:, None]
+    return _assembled("softmax", trees, np.arange(len(column)), column, places, base)
 
 
-def _assembled(link: str, trees: Sequence[Tree], values: Doubles, places: Ints, base: Doubles) -> Forest:
-    """One forest of these trees."""
-    nothing = (np.zeros(0), np.zeros(0), np.zeros((0, 2)), np.zeros(0))
-    feature, threshold, children, missing = (np.concatenate(part) for part in zip(*trees, nothing, strict=True))
+def _assembled(
+    link: str, trees: Sequence[Tree], ends: Array, values: Doubles, places: Sequence[int], base: Doubles
+) -> Forest:
+    """One forest of these trees, whose leaves have the rows `ends` of `values`, one after the other."""
+    nothing = (np.zeros(0, dtype=bool), *np.zeros((5, 0)))
+    leaf, feature, threshold, first, second, missing = (
+        np.concatenate(part) for part in zip(*trees, nothing, strict=True)
+    )
     sizes = [len(tree[0]) for tree in trees]
     roots = np.cumsum([0, *sizes])[:-1]
-    leaf = feature < 0
-    children[~leaf] += np.repeat(roots, sizes)[~leaf, None]
+    children = np.column_stack([first, second]).astype(np.int64) + np.repeat(roots, sizes)[:, None]
+    children[leaf] = ends[:, None]
     return Forest(
         link,
         roots.astype(np.int32),
-        feature.astype(np.int32),
+        np.where(leaf, -1, feature).astype(np.int32),
         _rounded_down(np.where(leaf, 0, threshold)),
         children.astype(np.int32),
         missing.astype(bool),
         values,
-        places,
+        np.array(places, dtype=np.int32),
         base,
     )
 

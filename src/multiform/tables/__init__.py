@@ -26,6 +26,7 @@ from multiform.tables._familiarity import Familiarity, nearest
 from multiform.tables._figures import Judgement, compared, figures, labelled
 from multiform.tables._formulas import n_formulas, without_formulas
 from multiform.tables._labels import labels_of, learn_labels
+from multiform.tables._larger import fit_in_batches, needed_memory
 from multiform.tables._matrix import MatrixModel
 from multiform.tables._overlap import Overlap
 from multiform.tables._reading import (
@@ -74,6 +75,7 @@ __all__ = [
     "describe",
     "estimate",
     "figures",
+    "fit_in_batches",
     "labelled",
     "labels_of",
     "learn_labels",
@@ -82,6 +84,7 @@ __all__ = [
     "n_formulas",
     "nearest",
     "nearly_numbers",
+    "needed_memory",
     "parted",
     "read",
     "rule_for",

@@ -13,6 +13,7 @@ import numpy as np
 
 from multiform._typing import Array, Bools, Doubles
 from multiform.columns import Column, Date, Number, TableError, as_text, polars, with_numbers
+from multiform.folds import beyond_chance, chances_of_agreement
 from multiform.tables._classifier import TableClassifier, blocks_of
 from multiform.tables._familiarity import learn, listed, nearest
 from multiform.tables._labels import RARE, alike, learn_labels
@@ -272,24 +273,33 @@ def _correlation(a: Doubles, b: Doubles) -> float:
 
 
 def _repeated(columns: Sequence[Column], features: Any, labels: Array | None) -> tuple[int, int]:
-    """Rows that are there once more, whatever their identifiers; and rows that differ from another in one column."""
+    """Rows that are there once more, whatever their identifiers; and rows that differ from another in one column, where
+    chance alone would not have it: few columns of few values have many such.
+    """
     used = [one for one in columns if one.width]
     features = with_numbers(features, []).head(MOST_ROWS)
-    nothing = np.zeros(len(features), dtype=np.int64)
-    labels = nothing if labels is None else labels[:MOST_ROWS]
+    labels = np.zeros(len(features), dtype=np.int64) if labels is None else labels[:MOST_ROWS]
     keys = row_keys(used, features, labels)
     repeated = len(keys) - len(np.unique(keys))
     if not 3 < len(used) <= MOST_COLUMNS:
         return repeated, 0
     first = np.unique(keys, return_index=True)[1]
     distinct, similar = features[np.sort(first)], set()
+    n, nothing = len(distinct), np.zeros(len(distinct))
+    by_chance = list(chances_of_agreement(_comparable(one, distinct) for one in used))
     for place in range(len(used)):
         others = [one for at, one in enumerate(used) if at != place]
-        _, at, counts = np.unique(
-            row_keys(others, distinct, np.zeros(len(distinct))), return_inverse=True, return_counts=True
-        )
-        similar |= set(np.flatnonzero(counts[at] > 1).tolist())
+        _, at, counts = np.unique(row_keys(others, distinct, nothing), return_inverse=True, return_counts=True)
+        if beyond_chance(counts, n, float(np.prod([*by_chance[:place], *by_chance[place + 1 :]]))):
+            similar |= set(np.flatnonzero(counts[at] > 1).tolist())
     return repeated, len(similar)
+
+
+def _comparable(column: Column, features: Any) -> Array:
+    """Numbers that are equal where the cells of a column are."""
+    if isinstance(column, Number):
+        return np.asarray(column.read(features[column.name])[0])
+    return row_keys([column], features, np.zeros(len(features)))
 
 
 def _advice(found: dict[str, Any]) -> Iterator[str]:
@@ -308,19 +318,21 @@ def _advice(found: dict[str, Any]) -> Iterator[str]:
             group = f"--group {shlex.quote(name)}"
             yield f"values of column {name!r} repeat; if it says which rows are of one patient, say so: {group}."
         if one["role"] == "date":
-            yield f"column {name!r} is a date, and new rows have later ones; unless the day itself tells: {drop}."
+            later = "is a date, and new rows will have later ones; unless the day itself matters, leave it out"
+            yield f"column {name!r} {later}: {drop}."
     for one, other in found["same_columns"]:
         yield f"columns {one!r} and {other!r} say the same; one of them will do: --drop {shlex.quote(other)}."
     if found["repeated_rows"]:
         n = found["repeated_rows"]
-        yield f"{n} row{'s are' if n != 1 else ' is'} there once more; copies make estimates too good: take them out."
+        copies = "rows are exact copies of others" if n != 1 else "row is an exact copy of another"
+        yield f"{n} {copies}; copies make estimates too good: remove them."
     if found["similar_rows"]:
         n = found["similar_rows"]
-        yield f"{n} rows differ from another in one column alone; are they of one patient, or typed twice?"
+        yield f"{n} rows equal another row in all columns but one; are they of one patient, or typed twice?"
     if found["target"] is None:
-        yield "name the column to predict, and columns that give it away are looked for: -t NAME."
+        yield "say which column is to be predicted, and columns that give it away are looked for: -t NAME."
         return
     if any("case and blanks" in one for one in found["target"]["suspicious"]):
-        yield "classes that differ in case and blanks only become one by --merge-classes."
+        yield "--merge-classes makes one class of those that differ only in case and blanks."
     if found["target"]["missing"]:
         yield f"{found['target']['missing']} rows have no label and will be left out of the training."

@@ -16,7 +16,7 @@ import unicodedata
 from typing import Any
 
 import numpy as np
-from scipy.stats import rankdata
+import scipy
 
 from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.columns import TableError, as_text, numbers_or_text, polars
@@ -80,7 +80,7 @@ def _rises_and_falls(counts: Doubles) -> bool:
     The squared steps of the ranks over their variance (von Neumann's ratio, after Bartels) are nearly normal in random
     order, with mean 2 and variance 4 / n.
     """
-    ranks = rankdata(counts)
+    ranks = scipy.stats.rankdata(counts)
     steps, spread = float(np.sum(np.diff(ranks) ** 2)), float(np.sum((ranks - ranks.mean()) ** 2))
     rare_ends = RARE_END * counts.max() >= max(counts[0], counts[-1])
     return bool(rare_ends) and steps < (2 + SMOOTH * 2 / np.sqrt(len(counts))) * spread

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import binom
+import scipy
 
 from multiform._typing import Array
 from multiform.columns import Column, Date, Number, with_numbers
@@ -56,7 +56,7 @@ class Overlap(NamedTuple):
     def evident(self) -> bool:
         """Whether more than a few rows are from training, surely."""
         expected = self.by_chance + WORTH_A_NOTE * (1 - self.by_chance)
-        return self.compared > 0 and bool(binom.sf(self.found - 1, self.compared, expected) < SURE)
+        return self.compared > 0 and bool(scipy.stats.binom.sf(self.found - 1, self.compared, expected) < SURE)
 
     def notes(self) -> list[str]:
         """A sentence, if a model is judged on rows that it has seen."""

@@ -52,19 +52,23 @@ sample. Every start is counted once, so the whole is at most delta / (1 - delta)
 They begin with delta / m each. A part that has walked to the end, so that everything in it is accepted, leaves the
 level of its last test to the others, as in Holm's procedure (all this is one graphical procedure; with several claims,
 what others leave is independent of a part's own samples). The promise then holds in all parts at once.
+
+**Whole procedures** (the plans of a diagnosis at several levels) that answer everybody are fixed hypotheses: they are
+tested in an order that was settled before, each with all of delta, until one fails (fixed-sequence testing). A
+procedure is false if any claim is, and its p-value, the largest of the claims', is valid as it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from math import ceil, log
 from typing import Any
 
 import numpy as np
-from scipy.stats import beta, binom
+import scipy
 
-from multiform._typing import Bools, Doubles, Indices
+from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.state import require, require_names, require_whole
 
 # Where walks begin, on a scale of logarithms from the first number that proves the target in spite of an error to all
@@ -147,7 +151,7 @@ class Certificate:
         """The Clopper-Pearson lower bound of the accuracy among the accepted, at ``level``."""
         if not self.n_correct:
             return 0.0
-        return float(beta.ppf(self.level, self.n_correct, self.n_accepted - self.n_correct + 1))
+        return float(scipy.stats.beta.ppf(self.level, self.n_correct, self.n_accepted - self.n_correct + 1))
 
 
 def samples_needed(target_accuracy: float, level: float) -> int:
@@ -197,6 +201,35 @@ def certify(
         level += sum(walk.level for walk in finished) / len(walking)
 
 
+def certify_in_turn(
+    procedures: Iterable[Bools], claims: Sequence[Claim], *, confidence: float
+) -> tuple[int, Certificate | None]:
+    """How many procedures pass before the first that fails, and the evidence of the last that did, or failed at once.
+
+    Of each procedure it is said which of the same calibration samples it answers right; one after the first that fails
+    is not asked for.
+    """
+    delta, passed, found = 1 - confidence, 0, None
+    for right in procedures:
+        errors = [int((claim.scope & ~right).sum()) for claim in claims]
+        counts = [int(claim.scope.sum()) for claim in claims]
+        proven = max(_p_values(np.array(errors), np.array(counts), [claim.target for claim in claims])) <= delta
+        if proven or not passed:
+            recalls = tuple((n, n - wrong) for n, wrong in zip(counts, errors, strict=True))
+            threshold, level = (-np.inf, delta) if proven else (np.inf, 0.0)
+            found = Certificate(threshold, len(right), len(right), int(right.sum()), level, recalls)
+        if not proven:
+            break
+        passed += 1
+    return passed, found
+
+
+def _p_values(errors: Array, counts: Array, targets: Sequence[float]) -> Doubles:
+    """P(Binomial(n, 1 - target) <= errors), of each claim (a row, where there are several numbers n of each)."""
+    shape = (-1, *[1] * (np.ndim(errors) - 1))
+    return np.asarray(scipy.stats.binom.cdf(errors, counts, 1 - np.reshape(targets, shape)))
+
+
 def total_level(confidence: float, n_claims: int) -> float:
     """What all tests may use up together; see "Several claims" above."""
     delta = 1 - confidence
@@ -213,13 +246,8 @@ class _Walk:
         # How many of the first 0, 1, 2, ... are in a claim's scope, and how many of those are wrong.
         self.counts = [np.append(0, np.cumsum(claim.scope[:n])) for claim in claims]
         self.errors = [np.append(0, np.cumsum((claim.scope & ~right)[:n])) for claim in claims]
-        self.p_values = np.max(
-            [
-                binom.cdf(errors, counts, 1 - claim.target)
-                for errors, counts, claim in zip(self.errors, self.counts, claims, strict=True)
-            ],
-            axis=0,
-        )
+        targets = [claim.target for claim in claims]
+        self.p_values = _p_values(np.array(self.errors), np.array(self.counts), targets).max(axis=0)
         self.starts = _starts(n, claims, level)
         within = np.append(False, np.append(self.trust[1:] == self.trust[:-1], np.zeros(min(n, 1), dtype=bool)))
         within[[start for start, _ in self.starts]] = False
@@ -274,7 +302,7 @@ def _starts(n: int, claims: Sequence[Claim], level: float) -> list[tuple[int, fl
     target, first_level = max(claim.target for claim in claims), level * starts[0][1]
     flawless = samples_needed(target, first_level)
     numbers = np.arange(flawless, 4 * flawless + 10)
-    with_error = int(numbers[np.argmax(binom.cdf(1, numbers, 1 - target) <= first_level)])
+    with_error = int(numbers[np.argmax(scipy.stats.binom.cdf(1, numbers, 1 - target) <= first_level)])
     for least in (with_error, flawless):
         if least < n:
             return [(ceil(least * (n / least) ** place), share) for place, share in starts]

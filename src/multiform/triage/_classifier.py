@@ -562,7 +562,7 @@ class TriageClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # t
     def _cross_fit(
         self, X: Any, y: Array, codes: Indices | None, params: Any, judge: Examiner, rng: Any
     ) -> tuple[Any, Examined, Indices]:
-        """Examiner every sample by a model fitted without it; the model that serves is fitted on all of them."""
+        """Judge every sample by a model fitted without it; the model that serves is fitted on all of them."""
         if isinstance(self.cv, Integral):
             random = np.random.default_rng(rng.randint(2**31))
             folds = splits_of(drawn_folds(np.unique(y, return_inverse=True)[1].ravel(), int(self.cv), random, codes))

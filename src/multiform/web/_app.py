@@ -132,6 +132,7 @@ def serve(
     language: str = "en",
     limits: Limits | None = None,
     told: Callable[[str, str], None] | None = None,
+    stopping: Callable[[int], None] | None = None,
 ) -> None:
     """Run the page until it is stopped (Ctrl-C, or SIGTERM): what is being answered is finished first.
 
@@ -151,11 +152,15 @@ def serve(
     told : callable, default=None
         Called with the address for a browser and the token for programs; and again with a new address, each time
         somebody without a cookie comes after the last was used.
+    stopping : callable, default=None
+        Called with the number of each signal that asks it to stop. What computes cannot be broken off, so whoever
+        must have an end sets one here.
     """
     local = _is_loopback(host)
     if not (local or allow_remote):
         raise ValueError(
-            f"--host {host} would let other machines ask, unencrypted; give --allow-remote if that is meant."
+            f"--host {host} would let other machines reach this server, unencrypted; add --allow-remote if that is "
+            "meant."
         )
     limits = limits or Limits()
     known = LOOPBACK if local else (*LOOPBACK, "*", socket.gethostname())
@@ -170,7 +175,19 @@ def serve(
 
     app.state.access.announce = announce
     announce()
-    uvicorn.Server(config_of(app, limits)).run(sockets=[listening])
+    _Server(config_of(app, limits), stopping or (lambda number: None)).run(sockets=[listening])
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is asked to stop."""
+
+    def __init__(self, config: uvicorn.Config, stopping: Callable[[int], None]) -> None:
+        super().__init__(config)
+        self._stopping = stopping
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        super().handle_exit(sig, frame)
+        self._stopping(sig)
 
 
 def config_of(app: Starlette, limits: Limits) -> uvicorn.Config:
@@ -214,7 +231,9 @@ def listening_at(host: str, port: int | None) -> socket.socket:
             found.close()
             if wanted == (port or 0):
                 reason = getattr(error, "strerror", None) or str(error)
-                raise OSError(f"nobody can listen at {host}, port {wanted}: {reason}; give another --port.") from error
+                raise OSError(
+                    f"port {wanted} of {host} cannot be used: {reason}; choose another with --port."
+                ) from error
             continue
         return found
     raise AssertionError("one of the two is tried last")

@@ -105,7 +105,7 @@ class _Bedside:
         def told() -> dict[str, Any]:
             with self.sessions.at(id) as case:
                 test = self.tests[int(asked)] if asked.isdecimal() and int(asked) < len(self.tests) else None
-                known = test in case.session.bill
+                known = test in case.session.bill and test not in case.session.pending
                 notice = words("changed_meanwhile") if "changed" in request.query_params else ""
                 return self.told(case, words, place=("correct", test) if known else None) | {"notice": notice}
 
@@ -154,6 +154,8 @@ class _Bedside:
                 raise Problem(400, "the form cannot be read.")
             del events["events"][whole(form, "event")]
             case.session = DiagnosisSession.from_json(self.model.planner, json.dumps(events))
+        elif action == "order":
+            session.order()
         elif action in ("skip", "unavailable"):
             test = self.test(form)
             session.observe(test, None) if action == "skip" else session.not_available(test)
@@ -209,7 +211,7 @@ class _Bedside:
 
     def waiting(self, session: DiagnosisSession) -> list[str]:
         """Tests that were neither done nor said to be impossible; the next one is asked for by itself."""
-        passed = {*session.bill, *session.unavailable_tests}
+        passed = {*session.bill} - {*session.pending} | {*session.unavailable_tests}
         return [test for test in self.tests if test not in passed]
 
     def told(
@@ -235,14 +237,17 @@ class _Bedside:
 
         results = []
         for number, event in enumerate(events):
-            test = event.get("observe") or event["not_available"]
+            test = event.get("observe") or event.get("order") or event["not_available"]
             values = event.get("values")
+            if "order" in event and test not in session.pending:  # it has a line of its own by now
+                continue
             results.append(
                 {
                     "event": number,
                     "test": test,
                     "number": self.tests.index(test),
                     "done": values is not None,
+                    "ordered": "order" in event,
                     "shown": None if values is None else self.shown(values, words),
                     "price": session.bill.get(test),
                     "entries": entries(test) if test == correcting else None,
@@ -273,6 +278,9 @@ class _Bedside:
             "panel": float(self.model.planner.panel_cost_),
             "remaining": session.expected_remaining_cost,
             "next": following,
+            "hours": session.hours,
+            "pending": session.pending,
+            "to_order": [one.name for one in session.next_round if not one.ordered],
             "next_number": None if following is None else self.tests.index(following.name),
             "next_entries": [] if following is None else entries(following.name),
             "results": results,

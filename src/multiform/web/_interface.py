@@ -400,6 +400,7 @@ HAPPENINGS: dict[str, tuple[dict[str, Any], tuple[str, ...], Callable[[Any, dict
         ("test", "values"),
         lambda session, given: session.correct(given["test"], given["values"], given.get("insist", False)),
     ),
+    "order": ({"tests": list}, (), lambda session, given: session.order(*map(str, given.get("tests", ())))),
     "not_available": ({"test": str}, ("test",), lambda session, given: session.not_available(given["test"])),
     "undo": ({}, (), lambda session, given: session.undo()),
 }

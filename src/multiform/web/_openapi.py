@@ -146,6 +146,11 @@ def _plan_paths() -> Schema:
     changes = {
         "observe": ("A test was done.", result, ["test", "values"]),
         "correct": ("Another result of a test that was done.", result, ["test", "values"]),
+        "order": (
+            "Tests were ordered, and are paid for; their results are not yet there.",
+            {"tests": _list(TEXT) | {"description": "Without it, those of `round` that were not ordered."}} | version,
+            [],
+        ),
         "not_available": ("A test cannot be done.", {"test": TEXT} | version, ["test"]),
         "undo": ("Take the last event back.", version, []),
     }
@@ -165,7 +170,9 @@ def _plan_paths() -> Schema:
 
 
 def _plan_schemas(model: PlanModel) -> Schema:
-    following = _object({"test": TEXT, "cost": NUMBER, "results": _list(TEXT), "why": TEXT})
+    following = _object(
+        {"test": TEXT, "cost": NUMBER, "results": _list(TEXT), "why": TEXT, "hours": NUMBER, "ordered": TRUTH}
+    )
     return {
         "Session": _object(
             {
@@ -180,6 +187,9 @@ def _plan_schemas(model: PlanModel) -> Schema:
                 "panel_cost": NUMBER,
                 "bill": _list(_object({"test": TEXT, "price": NUMBER})),
                 "not_available": _list(TEXT),
+                "hours": NUMBER | {"description": "Waited for results so far."},
+                "pending": _list(TEXT) | {"description": "Ordered, and not yet there."},
+                "round": _list(TEXT) | {"description": "The tests to order now, all at the same time."},
                 "next": {"anyOf": [following, {"type": "null"}]},
                 "notes": NOTES,
                 "observed": {

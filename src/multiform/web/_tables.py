@@ -25,6 +25,7 @@ from multiform.web._kept import Kept
 from multiform.web._model import TableModel
 from multiform.web._problems import Problem
 from multiform.web._render import FRAMING, Renderer, attachment, form_with_file
+from multiform.web._report import in_words
 from multiform.web._words import Words, short
 
 MOST_TABLES = 4  # that are kept
@@ -137,14 +138,15 @@ class _Tables:
         table = self._kept[request.path_params["id"]]
         if not table.report:
             raise Problem(404, "there is no report of this table.")
-        style = table.report.partition("<style>")[2].partition("</style>")[0]
+        document = in_words(table.report, self.render.words(request))
+        style = document.partition("<style>")[2].partition("</style>")[0]
         hashed = b64encode(sha256(style.encode()).digest()).decode()
         policy = (
             f"default-src 'none'; style-src 'sha256-{hashed}'; img-src data:; base-uri 'none'; frame-ancestors 'self'"
         )
         headers = {"content-security-policy": policy, "x-frame-options": "SAMEORIGIN"}
         saved = attachment("report.html") if request.scope["path"].endswith(".html") else {}
-        return HTMLResponse(table.report, headers=headers | saved)
+        return HTMLResponse(document, headers=headers | saved)
 
     async def drop(self, request: Request) -> Response:
         """Forget a table."""

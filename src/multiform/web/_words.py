@@ -4,14 +4,15 @@ A translation is a file with the same keys. What a model file says (names, label
 
 Sentences of the library and of refusals are made where something goes wrong, in English, and programs get them so. The
 page knows them by their pattern: keys that begin with ``said_`` hold it, with places for the values, and a translation
-of it has the same places, or fewer. What stands at ``{sentence}`` is such a sentence in its turn.
+of it has the same places, or fewer. What stands at ``{sentence}`` is such a sentence in its turn. Keys that begin with
+``in_report_`` are of the report (`_report.py`), in the same way.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from functools import cached_property
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -19,6 +20,7 @@ from markupsafe import Markup, escape
 
 FIRST = "en"
 SAID = "said_"  # keys of sentences that are made elsewhere
+IN_REPORT = "in_report_"  # and of the report's
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?")
 COOKIE = "multiform-language"
 MOST_LETTERS = 60  # of a name or a value in a sentence
@@ -53,14 +55,14 @@ class Words:
         found = self.translated(sentence)
         return escape(found) if found is not None else Markup('<span lang="en">{}</span>').format(sentence)
 
-    def translated(self, sentence: str, **known: Any) -> str | None:
+    def translated(self, sentence: str, kind: str = SAID, **known: Any) -> str | None:
         """A sentence of the library in this language, if there is one of its pattern.
 
-        `known` are values that whoever asks has in this language already.
+        The keys of its `kind` are looked at; `known` are values that whoever asks has in this language already.
         """
         if self._english is None:
             return sentence
-        for key, pattern in self._english.patterns:
+        for key, pattern in self._english.patterns(kind):
             match = pattern.fullmatch(sentence)
             if match is None:
                 continue
@@ -68,18 +70,18 @@ class Words:
             for name, value in values.items():
                 if name == "sentence":
                     values[name] = self.translated(value)
-                elif name == "names":
-                    values[name] = self.translated(value) or value
+                elif name in ("names", "type", "list"):
+                    values[name] = "; ".join(self.translated(one, kind) or one for one in value.split("; "))
                 elif NUMBER.fullmatch(str(value)):
-                    values[name] = self._marked(str(value))
+                    values[name] = self.marked(str(value))
             if values.get("sentence", "") is not None:
                 return self._sentences[key].format(**values)
         return None
 
-    @cached_property
-    def patterns(self) -> list[tuple[str, re.Pattern[str]]]:
-        """What sentences of the library look like in this language, those that say most themselves first."""
-        told = {key: text for key, text in self._sentences.items() if key.startswith(SAID)}
+    @cache  # noqa: B019  # a language stays as long as the process
+    def patterns(self, kind: str) -> list[tuple[str, re.Pattern[str]]]:
+        """What sentences of a kind look like in this language, those that say most themselves first."""
+        told = {key: text for key, text in self._sentences.items() if key.startswith(kind)}
         ranked = sorted(told, key=lambda key: -len(re.sub(r"\{\w+\}", "", told[key])))
         return [(key, re.compile(_pattern(told[key]))) for key in ranked]
 
@@ -100,9 +102,9 @@ class Words:
             text = text.rstrip("0").rstrip(".")
         else:
             text = f"{value:.6g}"
-        return self._marked(text)
+        return self.marked(text)
 
-    def _marked(self, text: str) -> str:
+    def marked(self, text: str) -> str:
         """A number as Python writes it, with the marks of this language."""
         marks = {",": self._sentences["thousands"], ".": self._sentences["decimal"], "-": "\N{MINUS SIGN}"}
         return "".join(marks.get(letter, letter) for letter in text)

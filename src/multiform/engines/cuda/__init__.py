@@ -36,6 +36,8 @@ class CudaEngine:
         accuracy of products ("float32", or "tf32"), and how many bytes CuPy may hold (None: all that is free).
     """
 
+    reads_sparse = False
+
     def __init__(self, device: Any = "cuda", *, small: bool = True, **settings: Any) -> None:
         self._device, self._small = open_device(device, **settings), small
         self._placed: tuple[Rows, DeviceRows] | None = None

@@ -1,0 +1,28 @@
+"""The planner in a contest: the plan as a user gets it, and its curve over the levels of its ladder."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.contest import CHOSEN, Method, Points, made_of
+from benchmarks.priced_sets import Problem
+from multiform import DiagnosisPlanner
+from multiform.diagnosis._evaluation import _one_fold
+
+Indices = npt.NDArray[np.intp]
+
+
+def planned(settings: dict[str, Any], problem: Problem, train: Indices, test: Indices, seed: int) -> Points:
+    """The plan made on some patients and followed by the others, at its own level and at every one of the ladder."""
+    planner = DiagnosisPlanner(problem.costs, discounts=problem.discounts, n_jobs=1, random_state=seed, **settings)
+    told, *_ = _one_fold(planner, problem.X, problem.y, None, train, test, seed, True, None)
+    return {CHOSEN if name == "plan" else name: outcome for name, outcome in told.items()}
+
+
+SOURCES = made_of("multiform/diagnosis/*.py")
+OURS = {
+    "plan": Method(partial(planned, {}), SOURCES),
+    "plan that branches": Method(partial(planned, {"policy": "adaptive"}), SOURCES),
+}

@@ -1,0 +1,340 @@
+"""A fit over the rows of a Dask collection, trained where they lie; `streaming` says what is learnt, this file by whom.
+
+The partitions of a worker are a place. In a round every place advances its own copy of the separators by some steps
+over its own rows, from common coefficients and moments; these are then averaged, weighted by rows, in the order of the
+places. So a round is a function of the last average: when a worker dies its place moves, and does that round again.
+
+    theta, m, v  <-  sum over places of (rows of the place / rows) * (theta, m, v) of the place
+
+Rows stay on the workers: what leaves them are classes and their counts, figures of columns, and separators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from multiform._typing import Array, Indices
+from multiform.blocks import Block, side_by_side
+from multiform.engines.dask import Kept, Workers, release, threads_here
+from multiform.solvers import Moments
+from multiform.streaming import (
+    Known,
+    Look,
+    Plan,
+    Shown,
+    State,
+    Streamed,
+    as_read,
+    check_finite,
+    warn_of_sorted_rows,
+)
+
+__all__ = ["fit_on_cluster"]
+
+Shared = tuple[Any, str, int]  # the model and its name, the seed
+
+LOCAL_STEPS = 16  # of a place between two averages
+WITH_THE_TASK = 4_000_000  # bytes of a state that are sent with a question; more are sent before it
+
+
+def fit_on_cluster(model: Any, X: Any, y: Any, seed: int) -> tuple[Streamed, list[str] | None]:
+    """The separators of a QMSClassifier for the rows of a Dask collection, and the names of its columns."""
+    name = type(model).__name__
+    parts = partitions_of(X, y, name)
+    workers = Workers(name)
+    places = _placed(workers, X, len(parts.delayed))
+    blocks = _on_their_workers(workers, parts, places)
+    try:
+        return _fitted(model, name, workers, blocks, places, seed), parts.names
+    except BaseException:
+        release(blocks)  # a traceback must not hold what workers are still to read
+        raise
+
+
+def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: Indices, seed: int) -> Streamed:
+    asked = [(int(place), (block,)) for place, block in zip(places, blocks, strict=True)]
+    sizes = np.array(workers.asked(_n_rows, asked, "the rows"))
+    shared = Kept((clone(model).set_params(device="cpu", verbose=0), name, seed))
+    look = _looked_at(workers, shared.value, blocks, places)
+    known: Known
+    (known,) = workers.asked(_known, [(places[0], (look,))], "what was seen")
+    plan = Plan.of(model, known)
+    settled = Kept((known, plan))
+    (state,) = workers.asked(_starts, [(places[0], (shared, look, settled))], "a start")
+    shown = Shown(model, plan)
+    losses: list[float] = []
+    sorted_rows = False
+    own = [np.flatnonzero((places == place) & (sizes > 0)) for place in range(workers.n_places)]
+    own = [numbers for numbers in own if len(numbers)]
+    n_rounds = max(1, round(max(sizes[numbers].sum() for numbers in own) / (LOCAL_STEPS * plan.batch_size)))
+    for number in range(plan.n_passes):
+        done, lost = 0, 0.0
+        for turn in range(n_rounds):
+            begin, end = ((number + which / n_rounds) / plan.n_passes for which in (turn, turn + 1))
+            common = state if state.n_bytes < WITH_THE_TASK else Kept(state)
+            tasks = []
+            for numbers in own:
+                pieces = _pieces(numbers, sizes, turn, n_rounds, [seed, number])
+                arguments = (shared, settled, common, pieces, [seed, number, turn], begin, end)
+                tasks.append((int(places[numbers[0]]), (*arguments, [blocks[piece.block] for piece in pieces])))
+            with shown.part(begin, end):
+                answers = [one for one in workers.asked(_advanced, tasks, "a round") if one is not None]
+            if answers:
+                state = averaged([(answer.state, answer.n) for answer in answers])
+            done += sum(answer.n for answer in answers)
+            lost += sum(answer.loss * answer.n for answer in answers)
+            sorted_rows = sorted_rows or any(answer.lacks_a_class for answer in answers)
+            shown.show(number, done, lost / max(1, done))
+        losses.append(lost / done)
+    shown.close()
+    if sorted_rows:
+        warn_of_sorted_rows(name)
+    (found,) = workers.asked(_calibrated, [(places[0], (shared, look, settled, state))], "the chances")
+    separators, classes, temperature, judged = found
+    return Streamed(separators, classes, temperature, judged, plan, losses)
+
+
+def averaged(states: Sequence[tuple[State, int]]) -> State:
+    """The mean of states, each of so many rows, summed in their order."""
+    shares = np.array([n for _, n in states]) / sum(n for _, n in states)
+
+    def mean(arrays: Sequence[Array]) -> Array:
+        total = np.zeros(arrays[0].shape)
+        for share, one in zip(shares, arrays, strict=True):
+            total += share * one
+        return total.astype(np.float32)
+
+    coefficients = [mean(ones) for ones in zip(*(state.coefficients for state, _ in states), strict=True)]
+    moments: list[Moments] = []
+    for ones in zip(*(state.moments or [] for state, _ in states), strict=True):
+        first, second, steps = zip(*ones, strict=True)
+        moments.append((mean(first), mean(second), max(steps)))
+    return State(coefficients, moments)
+
+
+class _Piece(NamedTuple):
+    """Some rows of a block, in the order that it has in this pass."""
+
+    block: int
+    begin: int
+    end: int
+
+
+def _pieces(numbers: Indices, sizes: Indices, turn: int, n_rounds: int, seeds: list[int]) -> list[_Piece]:
+    """What a place trains over in a round: its blocks in an order drawn for the pass, cut into as many parts."""
+    order = np.random.default_rng([*seeds, int(numbers[0])]).permutation(numbers)
+    ends = np.cumsum(sizes[order])
+    begin, end = (int(ends[-1]) * which // n_rounds for which in (turn, turn + 1))
+    pieces = []
+    for block, last in zip(order.tolist(), ends.tolist(), strict=True):
+        first = last - int(sizes[block])
+        if first < end and last > begin:
+            pieces.append(_Piece(block, max(begin, first) - first, min(end, last) - first))
+    return pieces
+
+
+# ---------------------------------------------------------------------------------------------- where the rows are
+
+
+class Partitions(NamedTuple):
+    """Parts of X and y, computed by nobody yet, and the names of the columns."""
+
+    delayed: list[tuple[Any, Any]]
+    names: list[str] | None
+    target: str | None
+
+
+def partitions_of(X: Any, y: Any, name: str) -> Partitions:
+    """The partitions of a Dask array or data frame; y another collection, or the name of a column."""
+    from dask import array  # its functions have no types
+
+    names: list[str] | None = None
+    target: str | None = None
+    if isinstance(X, array.Array):
+        if X.ndim != 2:
+            raise ValueError(f"X of {name} must have samples in rows, shape (n, p); got {X.ndim} dimensions.")
+        X = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+        if not hasattr(y, "dask"):
+            if np.isnan(X.shape[0]) or y is None or isinstance(y, str):
+                raise ValueError(
+                    f"y of {name} must be a Dask array, with the partitions of X, whose sizes are not known; got "
+                    f"{type(y).__name__}."
+                )
+            y = array.from_array(np.asarray(y), chunks=X.shape[0])
+    else:
+        names = [str(column) for column in X.columns]
+        if isinstance(y, str):
+            if y not in names:
+                raise ValueError(f"y names the column {y!r}, which is not there; there are {', '.join(names[:20])}.")
+            names.remove(y)
+            target = y
+        elif not hasattr(y, "dask"):
+            raise ValueError(
+                f"y of {name} must be a column of the Dask data frame X, its name or a Dask collection of the same "
+                f"partitions; got {type(y).__name__}."
+            )
+    if target is not None:
+        return Partitions([(part, None) for part in X.to_delayed()], names, target)
+    known = isinstance(X, array.Array) and isinstance(y, array.Array) and not np.isnan([X.shape[0], *y.shape]).any()
+    if known and y.shape != X.shape[:1]:
+        raise ValueError(f"y of {name} must have the shape ({X.shape[0]},); got {y.shape}.")
+    y = y.rechunk((X.chunks[0],)) if known else y
+    of_X, of_y = (np.ravel(one.to_delayed()).tolist() for one in (X, y))
+    if len(of_X) != len(of_y):
+        raise ValueError(
+            f"X and y of {name} must have the same partitions; got {len(of_X)} and {len(of_y)}, of sizes that are not "
+            "known. Compute these (compute_chunk_sizes of arrays), or take y from the same data frame."
+        )
+    return Partitions(list(zip(of_X, of_y, strict=True)), names, target)
+
+
+def _placed(workers: Workers, X: Any, n_partitions: int) -> Indices:
+    """The place of each partition: where it lies already, else as many for each worker, in their order."""
+    from dask.core import flatten
+    from distributed import futures_of
+
+    places = np.sort(np.arange(n_partitions) * workers.n_places // max(1, n_partitions))
+    keys = list(flatten(X.__dask_keys__()))
+    futures = futures_of(X)
+    if futures and len(keys) == n_partitions:
+        workers.wait_for(futures, "the partitions of X")
+        held = workers.client.who_has(futures)
+        homes = {workers.home(place): place for place in range(workers.n_places)}
+        for number, key in enumerate(keys):
+            for home in sorted(held.get(key, held.get(str(key), ()))):
+                places[number] = homes.get(home, places[number])
+    return places
+
+
+def _on_their_workers(workers: Workers, parts: Partitions, places: Indices) -> list[Any]:
+    """A future of every block; one that is lost with its worker is made again, by another."""
+    from dask import delayed
+
+    blocks: dict[int, Any] = {}
+    for place in np.unique(places):
+        numbers = np.flatnonzero(places == place).tolist()
+        tasks = [delayed(_block)(number, *parts.delayed[number], parts.names, parts.target) for number in numbers]
+        home = {"workers": [workers.home(int(place))], "allow_other_workers": True}
+        blocks.update(zip(numbers, workers.client.compute(tasks, **home), strict=True))
+    return [blocks[number] for number in range(len(places))]
+
+
+def _looked_at(workers: Workers, shared: Shared, blocks: list[Any], places: Indices) -> Any:
+    """A future of the look at all rows: block after block at every place, then all places together.
+
+    What it needs is in the tasks themselves, so that Dask can do again what is lost with a worker.
+    """
+    looks = []
+    for place in np.unique(places).tolist():
+        look, home = None, workers.home(place)
+        for number in np.flatnonzero(places == place):
+            options = {"workers": [home], "allow_other_workers": True, "pure": False}
+            look = workers.client.submit(_look, shared, look, blocks[number], **options)
+        looks.append(look)
+    return workers.client.submit(_together, looks, pure=False)
+
+
+# ---------------------------------------------------------------------------------------------- what workers are asked
+
+
+class _Answer(NamedTuple):
+    """What a place has come to in a round: the mean loss over n rows, and whether they lacked a frequent class."""
+
+    state: State
+    n: int
+    loss: float
+    lacks_a_class: bool
+
+
+def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | None) -> Block:
+    """A partition as it is trained on."""
+    what = f"partition {number} of X"
+    labels = np.asarray(X[target] if y is None else y)
+    if labels.dtype.kind == "O":
+        labels = np.array([None if type(one).__name__ == "NAType" else one for one in labels], dtype=object)
+    if names is not None:
+        columns = [np.asarray(X[column]) for column in names]
+        for column, values in zip(names, columns, strict=True):
+            if values.dtype.kind not in "fiub":
+                raise ValueError(f"Column {column!r} of {what} holds {X[column].dtype}, and blocks must hold numbers.")
+        rows = side_by_side(columns)
+    else:
+        rows = np.asarray(X)
+    if rows.ndim != 2 or labels.shape != (len(rows),) or rows.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{what.capitalize()} must be numbers of shape (n, p), with labels of shape (n,); got {rows.dtype} of "
+            f"shape {rows.shape}, and {labels.dtype} of shape {labels.shape}."
+        )
+    if labels.dtype.kind == "O":
+        labels = np.array(labels.tolist()) if len(labels) and all(isinstance(one, str) for one in labels) else labels
+    if labels.dtype.kind in "fO" and any(one is None or bool(one != one) for one in labels.tolist()):
+        raise ValueError(f"y has missing values in {what.removesuffix(' of X')}; leave these rows out.")
+    block = as_read(Block(number << 32, np.ascontiguousarray(rows), labels))
+    check_finite(block.X, names, what)
+    return block
+
+
+def _n_rows(block: Block) -> int:
+    return len(block.y)
+
+
+def _look(shared: Shared, before: Look | None, block: Block) -> Look:
+    model, _, seed = shared
+    look = Look(_here(model), seed) if before is None else before.copy()
+    if len(block.y):
+        look.add(block)
+    return look
+
+
+def _together(looks: list[Look]) -> Look:
+    first, *others = looks
+    whole = first.copy()
+    for look in others:
+        whole.merge(look)
+    return whole
+
+
+def _known(look: Look) -> Known:
+    return look.known().without_rows()
+
+
+def _starts(shared: Shared, look: Look, settled: tuple[Known, Plan]) -> State:
+    model, _, seed = shared
+    return State(look.known().starts(_here(model), settled[1], seed))
+
+
+def _advanced(
+    shared: Shared,
+    settled: tuple[Known, Plan],
+    state: State,
+    pieces: list[_Piece],
+    seeds: list[int],
+    begin: float,
+    end: float,
+    blocks: list[Block],
+) -> _Answer | None:
+    (model, name, _), (known, plan) = shared, settled
+    taken = []
+    for piece, block in zip(pieces, blocks, strict=True):
+        order = np.random.default_rng([*seeds[:2], piece.block]).permutation(len(block.y))[piece.begin : piece.end]
+        kept = known.trained_on(block)[order]
+        taken.append(Block(piece.block, block.X[order[kept]], block.y[order[kept]]))
+    X, y = (np.concatenate([part[which] for part in taken]) for which in (1, 2))
+    if not len(y):
+        return None
+    target = known.codes(y, name)
+    moved, loss = plan.advance(_here(model), known, X, target, state, [*seeds, pieces[0].block], begin, end)
+    return _Answer(moved, len(y), loss, known.lacks_a_frequent_class(target))
+
+
+def _calibrated(shared: Shared, look: Look, settled: tuple[Known, Plan], state: State) -> Any:
+    return look.known().calibrated(_here(shared[0]), settled[1], state)
+
+
+def _here(model: Any) -> Any:
+    """The model with the threads of this worker."""
+    return clone(model).set_params(n_jobs=threads_here(model.n_jobs))

@@ -1,0 +1,116 @@
+"""What goes wrong on a cluster: workers that die, workers that are not there, answers that do not come, Ctrl-C."""
+
+import os
+import signal
+import threading
+import time
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from multiform import LoyaltyClassifier, QMSClassifier
+from multiform import cluster as cluster_room
+from multiform.engines.dask import Workers
+from tests.cluster.test_rows import drawn
+
+
+def test_a_question_without_an_answer_is_given_up(client):
+    asked = Workers("A test")
+    with (
+        dask.config.set({"multiform.patience": 0.2}),
+        pytest.raises(TimeoutError, match=r"A test has waited 0 s for a long sleep, and no answer came from tcp://"),
+    ):
+        asked.asked(time.sleep, [(0, (3,))], "a long sleep")
+
+
+def test_an_error_of_a_worker_is_the_error_of_the_call(client):
+    with pytest.raises(ZeroDivisionError, match="division by zero"):
+        Workers("A test").asked(lambda x: 1 / x, [(0, (1,)), (1, (0,))], "a quotient")
+
+
+def test_places_whose_worker_is_gone_move_and_tasks_begin_anew(client):
+    asked = Workers("A test")
+    asked._homes[1] = "tcp://127.0.0.1:9"  # where nobody is
+    assert asked.asked(abs, [(0, (-1,)), (1, (-2,))], "numbers") == [1, 2]
+    assert asked._homes == [asked.home(0), *(set(client.nthreads()) - {asked.home(0)})]
+
+
+@pytest.fixture
+def four():
+    with (
+        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0", silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def killing(monkeypatch, client, function, after, place=1):
+    """The worker of a place is killed once a function has been asked for so often."""
+    whole, rounds = Workers.asked, []
+
+    def asked(self, asked_of, tasks, what):
+        if asked_of.__name__ == function:
+            rounds.append(len(tasks))
+            if len(rounds) == after:
+                pids = client.run(os.getpid)
+                victim = pids[self.home(place)]
+                threading.Timer(0.05, os.kill, (victim, signal.SIGKILL)).start()
+        return whole(self, asked_of, tasks, what)
+
+    monkeypatch.setattr(Workers, "asked", asked)
+    return rounds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("persisted", "function", "after", "place"),
+    [(False, "_advanced", 3, 1), (True, "_advanced", 3, 1), (False, "_n_rows", 1, 2), (False, "_calibrated", 1, 0)],
+)
+def test_a_worker_that_is_killed_changes_nothing(four, monkeypatch, persisted, function, after, place):
+    X, y = (da.from_array(part, chunks=(4_000, *part.shape[1:])) for part in drawn(64_000, 0))
+    X, y = four.persist([X, y]) if persisted else (X, y)
+    # Where persisted partitions lie decides which of them are a place, and so the model.
+    monkeypatch.setattr(cluster_room, "_placed", lambda workers, X, n: np.arange(n) % 4)
+    expected = QMSClassifier(random_state=0, max_iter=2).fit(X, y)
+    rounds = killing(monkeypatch, four, function, after, place)
+    model = QMSClassifier(random_state=0, max_iter=2).fit(X, y)
+    assert len(rounds) >= after
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    assert model.temperature_ == expected.temperature_
+
+
+@pytest.mark.slow
+def test_members_of_a_killed_worker_are_trained_again(four, monkeypatch):
+    X, y = drawn(20_000, 0)
+    expected = LoyaltyClassifier(QMSClassifier(random_state=0), random_state=0).fit(X, y)
+    killing(monkeypatch, four, "_advanced", 2)
+    model = LoyaltyClassifier(QMSClassifier(random_state=0, device="dask"), random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.loyalty_score(X), expected.loyalty_score(X))
+
+
+@pytest.mark.slow
+def test_a_cluster_without_workers_gets_a_sentence():
+    X, y = (da.from_array(part, chunks=(4_000, *part.shape[1:])) for part in drawn(8_000, 0))
+    with (
+        dask.config.set({"multiform.wait-for-workers": 1}),
+        LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as cluster,
+        Client(cluster),
+        pytest.raises(TimeoutError, match=r"QMSClassifier has waited 1 s for a worker, and the cluster at .* has none"),
+    ):
+        QMSClassifier(random_state=0).fit(X, y)
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_a_fit_at_once_and_leaves_nothing_behind(client):
+    X, y = (da.from_array(part, chunks=(4_000, *part.shape[1:])) for part in drawn(64_000, 0))
+    model = QMSClassifier(random_state=0, max_iter=1_000)
+    main = threading.main_thread().ident
+    threading.Timer(5, signal.pthread_kill, (main, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        model.fit(X, y)
+    assert not hasattr(model, "components_")
+    time.sleep(1)
+    assert not any(client.processing().values())

@@ -201,7 +201,9 @@ def as_numbers(series: Any, notation: Notation = PLAIN) -> tuple[Doubles, int]:
 def _finite(numbers: Any, unreadable: int) -> tuple[Doubles, int]:
     """As an array, NaN where there is no number that is finite; and what cannot be read."""
     values = np.array(numbers.to_numpy(), dtype=np.float64)  # null becomes NaN
-    values[~np.isfinite(values)] = np.nan
+    finite = np.isfinite(values)
+    if not finite.all():
+        values[~finite] = np.nan
     return values, unreadable
 
 

@@ -263,7 +263,8 @@ class Seen:
         n, figures = len(self.values), EMPTY
         if self.is_numeric:
             missing = np.isnan(cells)
-            present = cells[~missing] if missing.any() else cells
+            n_missing = np.count_nonzero(missing)
+            present = cells[~missing] if n_missing else cells
             is_code = self.kind == "code"
             # All cells against each value is faster than to look for the place of each cell, unless there are few.
             if len(present) < FEW:
@@ -288,16 +289,16 @@ class Seen:
         else:
             place = np.fromiter(map(self._place.get, cells, repeat(n)), dtype=np.intp, count=len(cells))
             missing, familiar = place > n, (place < n) | (self.n_unnamed > 0)
-            counts = np.bincount(place, minlength=n + 2)[: n + 1]
-        familiar = np.where(missing, self.n_missing > 0, familiar)
-        n_unreadable = 0
-        if unreadable is not None:
+            counts, n_missing = np.bincount(place, minlength=n + 2)[: n + 1], np.count_nonzero(missing)
+        # Of a single row every call counts, so what is rare is asked first.
+        if n_missing:
+            familiar = np.where(missing, self.n_missing > 0, familiar)
+        n_unreadable = 0 if unreadable is None else np.count_nonzero(unreadable)
+        if n_unreadable:
             familiar &= ~unreadable
-            n_unreadable = int(unreadable.sum())
-        strange = np.flatnonzero(~familiar)
-        example = self.shown(cells[strange[0]]) if len(strange) else None
-        n_missing = int(missing.sum()) - n_unreadable
-        return familiar, Tally(counts, n_missing, n_unreadable, len(strange), *figures, example)
+        n_strange = len(familiar) - np.count_nonzero(familiar)
+        example = self.shown(cells[int(np.argmin(familiar))]) if n_strange else None
+        return familiar, Tally(counts, n_missing - n_unreadable, n_unreadable, n_strange, *figures, example)
 
     def shifts(self, name: str, tally: Tally, n_columns: int) -> list[Shift]:
         """How the column `name` has shifted as a whole, if it has; `n_columns` of the table are asked."""

@@ -188,8 +188,8 @@ def read(columns: Sequence[Column], seen: dict[str, Seen], frame: Any) -> tuple[
             continue
         known = seen[column.name]
         familiar, tally = known.look(column.looks(cells, encoded), unreadable)
-        strange = np.flatnonzero(~familiar)
-        if len(strange):
+        if tally.n_unfamiliar:
+            strange = np.flatnonzero(~familiar)
             encoded[strange] = column.columns(known.gap())
             unfamiliar[strange] = True
             rows[column.name], written[column.name] = strange, as_text(series.gather(strange))
@@ -206,11 +206,17 @@ def _each(columns: Sequence[Column], frame: Any) -> Iterator[tuple[Column, Any, 
     if lost := [column.name for column in columns if column.name not in known]:
         ends = nearest(lost[0], frame.columns, "it has")
         raise TableError(f"The table has no column {lost[0]!r}, which the model needs; {ends}")
-    given = polars().DataFrame(
-        {one.name: frame.get_column(one.name) for one in columns}
-    )  # no query: it is one row's time
-    read = with_numbers(given, [one.name for one in columns if isinstance(one, Number) and not any(one.notation)])
-    for column, series in zip(columns, read.get_columns(), strict=True):
+    given = {one.name: frame.get_column(one.name) for one in columns}
+    text = polars().String
+    written = [
+        one.name
+        for one in columns
+        if given[one.name].dtype == text and isinstance(one, Number) and not any(one.notation)
+    ]
+    if written:  # a query, which takes as long as a row of numbers
+        given |= {one.name: one for one in with_numbers(frame.select(written), written).get_columns()}
+    for column in columns:
+        series = given[column.name]
         cells, unreadable = column.read(series)
         yield column, series, cells, unreadable, column.columns(cells)
 

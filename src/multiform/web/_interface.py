@@ -178,12 +178,13 @@ def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
     if not _reads_numbers(model):
         return arrow_frame(body, most)
     table, wanted = arrow_table(body, most), list(model.fields)
-    if not any(column.null_count for column in table.columns):
-        named = hasattr(model.estimator, "feature_names_in_") or set(wanted) == set(table.column_names)
-        kinds = {str(kind) for kind in table.schema.types}
-        fits = set(wanted) <= set(table.column_names) if named else len(wanted) == table.num_columns
-        if fits and len(kinds) == 1 and kinds <= {"float", "double"}:
-            return matrix_of_arrow(table.select(wanted) if named else table)
+    given = table.column_names
+    if given != wanted and (hasattr(model.estimator, "feature_names_in_") or set(given) == set(wanted)):
+        table = table.select(wanted) if set(wanted) <= set(given) else None
+    if table is not None and table.num_columns == len(wanted):
+        matrix = matrix_of_arrow(table)
+        if matrix is not None:
+            return matrix
     return arrow_frame(body, most)
 
 

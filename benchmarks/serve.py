@@ -2,7 +2,7 @@
 
 Servers run in processes of their own, and are asked over one connection that stays open. The peer of one row is a
 Starlette application that returns a constant, run by the same uvicorn; of a block, the bare `predict` in a process of
-its own with as many threads, asked in turns.
+its own with as many threads, asked in turns; the same Starlette, which takes the block and does nothing, is the floor.
 """
 
 import http.client
@@ -180,12 +180,13 @@ def block_table(folder: Path, repeats: int, seed: int) -> Table:
     with pa.ipc.new_stream(stream, arrays.schema) as writer:
         writer.write_table(arrays)
     bodies = {"Arrow IPC": (stream.getvalue(), ARROW), "JSON": (json.dumps({"rows": X.tolist()}).encode(), "")}
-    columns = ["body", "MB", "s", "predict itself, s", "share"]
+    columns = ["body", "MB", "s", "predict itself, s", "share", "only taken, s"]
     table = Table(f"/v1/predict, {N_BLOCK:,} x {N_PIXELS} float32", columns)
-    table.formats = {"MB": ".1f", "s": ".3f", "predict itself, s": ".3f", "share": ".0%"}
+    table.formats = {"MB": ".1f", "s": ".3f", "predict itself, s": ".3f", "share": ".0%", "only taken, s": ".3f"}
     command = [sys.executable, "-c", PREDICT, str(folder / "block.mfm"), str(folder / "block.npy")]
     with (
         serving(folder / "block.mfm") as server,
+        running("-c", CONSTANT) as constant,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as alone,
     ):
         assert alone.stdin is not None
@@ -195,9 +196,10 @@ def block_table(folder: Path, repeats: int, seed: int) -> Table:
             rounds = []
             for _ in range(repeats + 1):
                 alone.stdin.write("\n")
-                rounds.append((float(alone.stdout.readline()), seconds(ask)))
-            itself, taken = (median(one) for one in zip(*rounds[1:], strict=True))
-            row = {"body": name, "MB": len(body) / 1e6, "s": taken, "predict itself, s": itself}
+                itself = float(alone.stdout.readline())
+                rounds.append((itself, seconds(ask), seconds(partial(constant.ask, "/", body))))
+            itself, taken, floor = (median(one) for one in zip(*rounds[1:], strict=True))
+            row = {"body": name, "MB": len(body) / 1e6, "s": taken, "predict itself, s": itself, "only taken, s": floor}
             table.append(row | {"share": itself / taken})
         alone.stdin.close()
     return table

@@ -263,7 +263,7 @@ class Seen:
         n, figures = len(self.values), EMPTY
         if self.is_numeric:
             missing = np.isnan(cells)
-            n_missing = np.count_nonzero(missing)
+            n_missing = int(np.count_nonzero(missing))
             present = cells[~missing] if n_missing else cells
             is_code = self.kind == "code"
             # All cells against each value is faster than to look for the place of each cell, unless there are few.
@@ -289,14 +289,15 @@ class Seen:
         else:
             place = np.fromiter(map(self._place.get, cells, repeat(n)), dtype=np.intp, count=len(cells))
             missing, familiar = place > n, (place < n) | (self.n_unnamed > 0)
-            counts, n_missing = np.bincount(place, minlength=n + 2)[: n + 1], np.count_nonzero(missing)
+            counts, n_missing = np.bincount(place, minlength=n + 2)[: n + 1], int(np.count_nonzero(missing))
         # Of a single row every call counts, so what is rare is asked first.
         if n_missing:
             familiar = np.where(missing, self.n_missing > 0, familiar)
-        n_unreadable = 0 if unreadable is None else np.count_nonzero(unreadable)
-        if n_unreadable:
+        n_unreadable = 0
+        if unreadable is not None and unreadable.any():
+            n_unreadable = int(np.count_nonzero(unreadable))
             familiar &= ~unreadable
-        n_strange = len(familiar) - np.count_nonzero(familiar)
+        n_strange = len(familiar) - int(np.count_nonzero(familiar))
         example = self.shown(cells[int(np.argmin(familiar))]) if n_strange else None
         return familiar, Tally(counts, n_missing - n_unreadable, n_unreadable, n_strange, *figures, example)
 

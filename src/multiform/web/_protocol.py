@@ -8,12 +8,34 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from multiform.web._guard import Limits
 from multiform.web._problems import Problem
 
 AT_ONCE = 2**20  # bytes that are read of a connection at once: asyncio's quarter of it takes a large body longer
+
+
+class _Connection(h11.Connection):
+    """h11 copies a body three times; here a piece that holds nothing but a part of one is handed on as it came."""
+
+    _piece: bytes | None = None
+
+    def receive_data(self, data: bytes) -> None:
+        reader: Any = self._reader
+        left = getattr(reader, "_remaining", 0)  # bytes of a body of a stated size that are still to come
+        if self.their_state is h11.SEND_BODY and 0 < len(data) < left and not self.trailing_data[0]:
+            reader._remaining = left - len(data)
+            self._piece = data
+        else:
+            super().receive_data(data)
+
+    def next_event(self) -> Any:
+        if self._piece is None:
+            return super().next_event()
+        event, self._piece = h11.Data(data=self._piece), None
+        return event
 
 
 def protocol_for(limits: Limits) -> type[H11Protocol]:
@@ -30,6 +52,7 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
 
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
+            self.conn = _Connection(h11.SERVER)
             self.access_log = False  # it would name paths and queries, wherever somebody has set logging up
 
         def connection_made(self, transport: Any) -> None:
@@ -45,6 +68,8 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
         def data_received(self, data: bytes) -> None:
             if self._is_refused:
                 return
+            if self.cycle is not None and not self.cycle.body:
+                self.cycle.body = b""  # type: ignore[assignment]  # to which bytes are added, and taken from, without a copy
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
                 self._go_on()

@@ -344,17 +344,21 @@ class Planning:
         for one in range(self.judge.models.n_folds):
             others = fold != one
             groups = None if self.groups is None else self.groups[others]
-            charged = [
-                forgone[others].mean() + GUARD * standard_error(forgone[others], groups) for _, forgone, _ in outcomes
-            ]
-            allowed = [
-                (cost[others].mean() + (loss if most_loss is None else 0.0), missed)
-                for (cost, _, missed), loss in zip(outcomes, charged, strict=True)
-                if most_loss is None or loss <= most_loss
-            ]
-            if allowed:
-                _, missed = min(allowed, key=lambda found: found[0])
-                lost[~others] = missed[~others]
+            found = []
+            for cost, forgone, missed in outcomes:
+                mean, loss = float(cost[others].mean()), float(forgone[others].mean())
+                guarded = loss + GUARD * standard_error(forgone[others], groups)
+                if most_loss is None:
+                    found.append(((mean + guarded,), missed))
+                elif self.budget is not None:
+                    found.append(((loss, mean), missed))
+                elif guarded <= most_loss:
+                    found.append(((mean,), missed))
+            if found:
+                lost[~others] = min(found, key=lambda level: level[0])[1][~others]
+            elif self.max_hours is not None:  # there may be no time for everything
+                self.frontier_point(NOBODY_STOPS)
+                lost[~others] = self._outcomes[NOBODY_STOPS, None][2][~others]
         return float(lost.mean())
 
     def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
@@ -366,7 +370,7 @@ class Planning:
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:
         """The plan at this level for these training patients, or all; and what is known of its (first) order."""
         patients = np.ones(self.n, dtype=bool) if patients is None else patients
-        if self.tariff.waits or self.max_hours is not None:
+        if self.tariff.waits or (self.max_hours is not None and any(self.tariff.durations)):
             return self.in_rounds.plan(level, patients, exact)
         stopped = partial(self.judge.stopped, level)
         known = self.tariff.known

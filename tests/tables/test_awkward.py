@@ -21,7 +21,7 @@ NOTES = {
 }
 REASONS = {
     "05-units": {"Größe": "every cell reads as a number, with a decimal comma, the unit cm"},
-    "06-bounds": {"Blutdruck": "every cell reads as a number, signs as > and < left out; 'fehlt' counts as missing"},
+    "06-bounds": {"Blutdruck": "every cell reads as a number, signs like > and < left out; 'fehlt' counts as missing"},
     "08-crosses": {"Raucher": "yes is 'x', no is an empty cell"},
     "15-percent": {"Sättigung": "every cell reads as a number, the unit %"},
     "24-french": {"fumeur": "yes is 'oui', no is 'non'; 'n/d' counts as missing"},

@@ -46,7 +46,7 @@ def test_fit_shows_what_was_done_to_each_column(folder, tmp_path, call):
         "strong",
     ):
         assert words in out
-    assert "note: column 'patient_id' was left out (its name says that it names rows" in err
+    assert "note: column 'patient_id' was left out (it names rows: 300 distinct values" in err
     code, told, _ = call("info", tmp_path / "m.mfm")
     assert code == 0
     for line in out.splitlines():

@@ -45,6 +45,7 @@ from multiform.state import (
 from multiform.triage import Certificate
 
 MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into the search
+FIRST_SHARE = 0.85  # of that, into the first ones, where folds are drawn again
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 TOO_FEW_PATIENTS, TOO_FEW_OF_A_CLASS = 50, 5  # below, a warning
@@ -486,8 +487,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO
             others = range(1, DRAWN_AGAIN + 1) if few and self.level == "auto" else ()
             drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
-            first = masked(seed, folds)
-            again = [planned(masked(seed + 1 + one, found, first), []) for one, found in enumerate(drawn)]
+            done = FIRST_SHARE if drawn else 1.0
+            with progress.part(0.0, done):
+                first = masked(seed, folds)
+            with progress.part(done, 1.0):
+                again = [planned(masked(seed + 1 + one, found, first), []) for one, found in enumerate(drawn)]
             planning = planned(first, again)
         else:
             about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs

@@ -183,7 +183,8 @@ def _as_typed(text: str) -> str:
     >>> _as_typed("known of DiagnosisPlanner: no test is named 'x'.")
     "--known: no test is named 'x'."
     """
-    return re.sub(r"\b(\w+) of DiagnosisPlanner", lambda found: PLAN_OPTIONS.get(found[1], found[0]), text)
+    text = re.sub(r"\b(\w+) of DiagnosisPlanner", lambda found: PLAN_OPTIONS.get(found[1], found[0]), text)
+    return text.replace("DiagnosisPlanner", "the plan")
 
 
 @contextmanager

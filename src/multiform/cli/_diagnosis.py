@@ -154,6 +154,8 @@ def plan(
         progress(None, "planning")
         settings |= {**prices._asdict(), "discounts": prices.discounts or None, "known": list(known), "missing": empty}
         classes = {str(one): one for one in np.unique(labels).tolist()}  # a class may be a number
+        _check_classes("--target-recall", [label for label, _ in target_recall], classes)
+        _check_classes("--loss", [label for truth, answer, _ in loss for label in (truth, answer)], classes)
         recalls = {classes.get(label, label): share for label, share in target_recall}
         settings |= {"target_recall": recalls or None, "losses": _losses(loss, classes)}
         planner = multiform.DiagnosisPlanner(**settings)
@@ -184,6 +186,13 @@ def _prices(path: str) -> Any:
             .replace("costs of DiagnosisPlanner", "the list")
         )
         raise ValueError(f"{path}: {told}") from error
+
+
+def _check_classes(option: str, given: Sequence[str], classes: dict[str, Any]) -> None:
+    unknown = [label for label in given if label not in classes]
+    if unknown:
+        known = ", ".join(map(repr, list(classes)[:10])) + f" and {len(classes) - 10} more" * (len(classes) > 10)
+        raise click.UsageError(f"{option} names the class {unknown[0]!r}; the classes of the target are {known}")
 
 
 def _losses(given: tuple[tuple[str, str, float], ...], classes: dict[str, Any]) -> dict[Any, dict[Any, float]] | None:
@@ -221,6 +230,7 @@ def _plan_figures(planner: Any) -> dict[str, Any]:
     return {
         "order": [dict(zip(("test", "price", "paid", "stop_share"), bill, strict=True)) for bill in bills],
         "policy": planner.policy,
+        "stopped_at_once": planner.stopped_at_once_,
         "expected_cost": planner.expected_cost_,
         "panel_cost": planner.panel_cost_,
         "full_accuracy": planner.full_accuracy_,
@@ -288,10 +298,14 @@ def _curve_text(data: dict[str, Any]) -> str:
         tenth = round(10 * point["cost"] / data["panel_cost"]) if data["panel_cost"] else 0
         if tenth not in best or point["accuracy"] > best[tenth]["accuracy"]:
             best[tenth] = point
-    rows = [["mean cost", "share of all tests", "accuracy", "give or take, points"]]
+    unit = "wrong answers cost more, a patient" if data["losses"] else "give or take, points"
+    rows = [["mean cost", "share of all tests", "accuracy", unit]]
     for _, point in sorted(best.items()):
         share = point["cost"] / data["panel_cost"] if data["panel_cost"] else 0.0
-        told = f"{point['accuracy']:.1%}", f"{100 * point['loss_error']:.1f}"
+        error = f"{100 * point['loss_error']:.1f}"
+        if data["losses"]:  # in their unit
+            error = f"{point['loss']:.2f} +- {point['loss_error']:.2f}"
+        told = f"{point['accuracy']:.1%}", error
         rows.append([f"{point['cost']:.2f}", f"{share:.0%}", *told])
     return "what other costs would buy:\n" + text_table(rows, right=[0, 1, 2, 3])
 
@@ -310,6 +324,7 @@ def _plan_text(data: dict[str, Any]) -> str:
     lines = [
         text_table(rows, right=[0, 2, 3, 4]),
         "need no more: of the patients who have had this test, the share for whom it was the last",
+        *([f"{data['stopped_at_once']:.0%} of the patients need no test at all"] * (data["stopped_at_once"] > 0)),
         "",
         f"expected cost {data['expected_cost']:.2f} a patient; all tests cost {data['panel_cost']:.2f} ({share:.0%}); "
         f"{proven}",

@@ -822,8 +822,8 @@ def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> No
     rarest = int(counts.argmin())
     if len(target) < TOO_FEW_PATIENTS or counts[rarest] < TOO_FEW_OF_A_CLASS:
         warnings.warn(
-            f"DiagnosisPlanner has {len(target)} patients, {counts[rarest]} of them {classes[rarest]}: its level, its "
-            "cost and its accuracy are rough guesses. Give more patients before anybody follows the plan.",
+            f"DiagnosisPlanner has {len(target)} patients, {counts[rarest]} of them {classes[rarest]}: when it stops, "
+            "what it costs and how accurate it is are rough guesses. Give more patients before it is followed.",
             FewPatientsWarning,
             stacklevel=5,
         )

@@ -6,6 +6,7 @@ import json
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 import multiform

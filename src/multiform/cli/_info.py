@@ -196,8 +196,8 @@ def _made(notes: dict[str, Any], training: dict[str, Any]) -> list[str]:
         ("estimator", ("accuracy",), lambda share: f"accuracy on rows that were held out {share:.1%}"),
         ("training", ("accuracy",), lambda share: f"accuracy on rows that were held out {share:.1%}"),
     ):
-        with suppress(KeyError, TypeError, ValueError, AttributeError):  # a file may say anything
-            lines.append(_told(told(*(left[room][key] for key in keys)), MOST_LETTERS))  # type: ignore[operator]
+        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):  # a file may say anything
+            lines.append(_told(told(*(left[room][key] for key in keys)), MOST_LETTERS))
             for key in keys:
                 del left[room][key]
     rest = _flat("", left["notes"]) + _flat("", left["training"]) + _flat("", left["estimator"])

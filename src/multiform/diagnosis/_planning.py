@@ -353,7 +353,7 @@ class Planning:
         for one in range(self.judge.models.n_folds):
             others = fold != one
             groups = None if self.groups is None else self.groups[others]
-            found = []
+            found: list[tuple[tuple[float, ...], Doubles]] = []
             for cost, forgone, missed in outcomes:
                 mean, loss = float(cost[others].mean()), float(forgone[others].mean())
                 guarded = loss + GUARD * standard_error(forgone[others], groups)

@@ -52,7 +52,7 @@ def test_fit_shows_what_was_done_to_each_column(folder, tmp_path, call):
     for line in out.splitlines():
         if line.startswith(("age", "city", "visit", "note", "ward")):
             assert line in told
-    assert "by the command: multiform fit" in told
+    assert "by the command: multiform" in told
     assert "trained on 300 rows: " in told
     assert "estimated accuracy on new rows" in told
     assert not any(mark in told for mark in ("['", "{'", "n_features"))

@@ -45,6 +45,6 @@ ax.plot(noises, accuracies, "o-", color="#0072B2")
 ax.set(
     xlabel="noise",
     ylabel="accuracy on new samples",
-    title="Made-up data: 300 rows, 20 columns, a fifth of the labels drawn by lot",
+    title="Made-up data: 300 rows, 20 columns,\na fifth of the labels drawn by lot",
 )
 plt.show()

@@ -23,7 +23,7 @@ model = QMSClassifier(random_state=0).fit(X, y)
 chosen = np.arange(4, len(X), 13)
 radius = certified_radius(model, X[chosen])
 nearest = counterfactuals(model, X[chosen])
-display = SeparatorDisplay.from_model(model, X, y)
+display = SeparatorDisplay.from_model(model, X, y, limits=((0.2, 7.6), (-0.9, 3.2)))
 ax = display.ax_
 for start, end, length in zip(X[chosen], nearest.points, radius, strict=True):
     ax.add_patch(plt.Circle(start, length, fill=False, color="black", linewidth=0.8))

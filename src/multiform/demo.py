@@ -138,7 +138,8 @@ def run(output: Path | None = None, echo: Callable[[str], None] = print) -> dict
         *sets["thyroid"], test_size=0.5, stratify=sets["thyroid"][1], random_state=SEED
     )
     loyalty = LoyaltyClassifier(random_state=SEED).fit(X, y)
-    echo("\n2. How far can an answer be trusted? Loyalty types of thyroid, estimated on the training half\n")
+    echo("\n2. How far can an answer be trusted? Its loyalty type: strong (sure), normal (usual) or weak (unsure)")
+    echo("What the types are worth on thyroid, estimated on the training half\n")
     echo(str(loyalty.loyalty_table_))
     echo("\nand what came true on the other half\n")
     actual = loyalty_table(y_new, loyalty.predict(X_new), loyalty.predict_loyalty(X_new), levels=loyalty.levels_)
@@ -151,7 +152,8 @@ def run(output: Path | None = None, echo: Callable[[str], None] = print) -> dict
         random_state=SEED,
     ).fit(X, y)
     kept = triage.report(X_new, y_new)
-    echo("\n3. A promise, made on the training half and checked on the other; the rest is deferred\n")
+    echo("\n3. A promise, made on the training half and checked on the other")
+    echo("It is about the answers that the model (estimator) gives; the others (nobody) are left to a person\n")
     echo(str(kept))
 
     echo("\n4. What to measure next? Heart disease: 13 tests with their prices, a third of the patients unseen\n")

@@ -60,7 +60,7 @@ def test_the_class_that_is_looked_for_can_be_chosen(ward, call, call_json):
     assert told["positive"] | {"class": "nein", "why": "as you asked"} == told["positive"]
     code, _, err = call("evaluate", ward / "a.mfm", ward / "test.csv", "--positive", "nien")
     assert code == 1
-    assert "'nien' is no class of the model; it has 'nein'" in err
+    assert "'nien' is no class of the model; its classes are 'ja', 'nein'" in err
 
 
 @pytest.mark.parametrize(("words", "least"), [(["--threshold", 0.2], 0.2), (["--cost-of-miss", 9], 0.1)])
@@ -85,7 +85,7 @@ def test_a_threshold_covers_no_changed_answer(folder, tmp_path, call):
     words = ["predict", folder / "promise.mfm", folder / "test.csv", "-o", tmp_path / "a.csv", "--threshold", "0.1"]
     code, _, err = call(*words)
     assert code == 1
-    assert "With 3 classes a threshold is that of one class; name it by --positive, one of 'mild'" in err
+    assert "With 3 classes a threshold is for one class; name it with --positive, one of 'mild'" in err
     code, _, err = call(*words, "--positive", "severe")
     assert code == 0
     answers = pl.read_csv(tmp_path / "a.csv")
@@ -99,7 +99,7 @@ def test_a_threshold_covers_no_changed_answer(folder, tmp_path, call):
     [
         (["--threshold", "0.2", "--cost-of-miss", "4"], 1, "give one of the two, not both"),
         (["--positive", "ja"], 2, "give one of them, too"),
-        (["--threshold", "1.5"], 2, "1.5 is not in the range"),
+        (["--threshold", "1.5"], 2, "it takes a number above 0 and below 1, and you gave 1.5"),
         (["--cost-of-miss", "0"], 2, "0"),
     ],
 )
@@ -135,8 +135,10 @@ def test_evaluate_says_which_columns_matter(ward, call, call_json):
     assert told["columns"][0]["accuracy_lost"]["low"] > 0
     assert (told["rows"], told["of"]) == (300, 300)
     out = call("evaluate", ward / "b.mfm", ward / "test.csv", "--importance")[1]
-    assert "what is lost if a column is shuffled (95 % interval), on 300 of 300 rows" in out
-    assert "looked at: its share of the exact contributions" in out
+    assert (
+        "what is lost if the cells of a column are shuffled among the rows (95 % interval), on 300 of 300 rows" in out
+    )
+    assert "looked at: the share of this column in what decides the answers" in out
 
 
 def test_large_tables_are_thinned_for_areas_alone(ward, monkeypatch):
@@ -169,12 +171,39 @@ def test_compare(ward, call, call_json):
     code, out, _ = call("compare", ward / "a.mfm", ward / "b.mfm", ward / "test.csv")
     assert code == 0
     for words in (
-        "log loss (less: better)",
-        "second - first (95 % interval)",
+        "log loss (lower is better)",
+        "(95 % interval)",
         "McNemar's test",
         "both right on",
     ):
         assert words in out
+
+
+def test_compare_knows_models_from_tables(ward, call, call_json):
+    first, second, table = (ward / name for name in ("a.mfm", "b.mfm", "test.csv"))
+    told = call_json("compare", first, second, table)
+    for words in ([first, table, second], [table, first, second]):
+        again = call_json("compare", *words)
+        assert again["notes"] == [f"{first} and {second} are the models, which come first; {table} is a table."]
+        assert again | {"notes": []} == told | {"notes": []}
+    code, _, err = call("compare", table, first, table)
+    assert (code, "is not a model file" in err) == (1, True)
+
+
+def test_a_class_that_no_row_has(ward, tmp_path, call):
+    """Nothing is said of who was found where nobody was to be found."""
+    pl.read_csv(ward / "test.csv").filter(pl.col("ill") == "nein").write_csv(tmp_path / "well.csv")
+    code, out, _ = call("evaluate", ward / "a.mfm", tmp_path / "well.csv")
+    assert code == 0
+    assert "no row has ill = 'ja', which is looked for (guessed by its name; --positive names another class)" in out
+    assert "sensitivity:" not in out
+
+
+def test_rows_that_a_threshold_changes_have_no_type(ward, call, call_json):
+    words = ("evaluate", ward / "a.mfm", ward / "test.csv", "--cost-of-miss", 9)
+    changed = call_json(*words)["positive"]["changed"]
+    assert changed
+    assert f"the {changed} rows whose label the threshold changed have no such type" in call(*words)[1]
 
 
 def test_compare_takes_models_of_one_target(ward, folder, call):
@@ -191,7 +220,7 @@ def test_every_fit_says_what_to_expect(ward, tmp_path, call, call_json, words):
     judged = call_json("evaluate", tmp_path / "m.mfm", ward / "test.csv")
     assert told["low"] < told["value"] < told["high"]
     assert told["value"] == pytest.approx(judged["accuracy"], abs=0.08)
-    assert told["how"] == "cross-fitted while training"
+    assert told["how"] == "rows that were held out in turn while training"
     assert call_json("info", tmp_path / "m.mfm")["file_notes"]["estimate"]["value"] == told["value"]
     out = call("fit", ward / "train.csv", "-t", "ill", "-o", tmp_path / "m.mfm", *words)[1]
     assert f"estimated accuracy on new rows {100 * told['value']:.1f} %" in out
@@ -214,7 +243,10 @@ def test_whole_groups_are_held_out_for_the_estimate(tmp_path, call_json):
 
 @pytest.mark.parametrize(
     ("many", "rows", "how"),
-    [(100, 80, "held-out fifth of the rows, one more fit"), (1000, 400, "5-fold cross-validation, as many fits")],
+    [
+        (100, 80, "a fifth of the rows that was held out, one more fit"),
+        (1000, 400, "5-fold cross-validation, 5 more fits"),
+    ],
 )
 def test_a_model_that_knows_nothing_of_itself_is_fitted_again(ward, monkeypatch, many, rows, how):
     monkeypatch.setattr("multiform.tables._estimate.MANY_ROWS", many)
@@ -231,8 +263,8 @@ def test_a_report_straight_from_a_table(ward, tmp_path, call, call_json):
     assert "a model was trained on 300 rows, and is reported on the other 100." in told["notes"]
     assert (tmp_path / "r.html").read_text("utf-8").startswith("<!doctype html>")
     for words, code, sentence in (
-        (["report", ward / "train.csv"], 2, "train.csv is a table; say which column is to be predicted by --target"),
-        (["report", ward / "a.mfm"], 2, "a.mfm is a model; name the labelled table to report on, too"),
+        (["report", ward / "train.csv"], 2, "train.csv is a table; say which column to predict with --target"),
+        (["report", ward / "a.mfm"], 2, "a.mfm is a model; name the table to report on, too"),
         (["report", ward / "train.csv", "-t", "il"], 1, "There is no column 'il'; the nearest is 'ill'"),
     ):
         found, _, err = call(*words, "-o", tmp_path / "none.html")

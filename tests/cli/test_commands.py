@@ -46,13 +46,16 @@ def test_fit_shows_what_was_done_to_each_column(folder, tmp_path, call):
         "strong",
     ):
         assert words in out
-    assert "note: column 'patient_id' was left out as an identifier" in err
+    assert "note: column 'patient_id' was left out (it names rows: 300 distinct values" in err
     code, told, _ = call("info", tmp_path / "m.mfm")
     assert code == 0
     for line in out.splitlines():
         if line.startswith(("age", "city", "visit", "note", "ward")):
             assert line in told
-    assert "notes command: multiform" in told
+    assert "by the command: multiform" in told
+    assert "trained on 300 rows: " in told
+    assert "estimated accuracy on new rows" in told
+    assert not any(mark in told for mark in ("['", "{'", "n_features"))
 
 
 def test_the_same_seed_gives_the_same_model(folder, tmp_path, call):
@@ -99,7 +102,7 @@ def test_partners(folder, tmp_path, call, call_json):
     assert told["training"]["estimator"]["shares"] == pytest.approx(model.shares_)
     assert len(model.shares_) > 1
     own = model.shares_["QMS"]
-    assert f"training estimator shares QMS: {own:.6g}" in call("info", tmp_path / "m.mfm")[1]
+    assert f"the ensemble is QMS {own:.0%}, " in call("info", tmp_path / "m.mfm")[1]
     assert f"the ensemble is QMS {own:.0%}, " in call(*fit, "--partners", "trees")[1]
     assert call_json(*fit, "--partners", "none")["kind"] == "QMSClassifierCV"
     assert multiform.load(tmp_path / "m.mfm").estimator_.partners is None
@@ -234,8 +237,8 @@ def test_other_units_are_told(hearts, tmp_path, call, call_json):
     words = ["predict", hearts / "model.mfm", hearts / "wrong.csv", "-o", output, "--chances"]
     code, _, err = call(*words)
     assert code == 0
-    assert "note: column 'age' has shifted: mean 5" in err
-    assert "note: column 'pulse' has shifted: mean 1" in err
+    assert "note: column 'age' has shifted since training: mean 5" in err
+    assert "note: column 'pulse' has shifted since training: mean 1" in err
     answers = pl.read_csv(output)
     assert answers["unfamiliar"].null_count() == 0
     assert "strong" not in answers["loyalty"]
@@ -252,7 +255,7 @@ def test_strict_refuses_a_shift(hearts, tmp_path, call, command):
     code, out, err = call(command, hearts / "model.mfm", hearts / "wrong.csv", *output, *more, "--strict")
     assert code == 1
     assert out == ""
-    assert err.startswith("multiform: column 'age' has shifted: mean 5")
+    assert err.startswith("multiform: column 'age' has shifted since training: mean 5")
     assert err.endswith("and 1 more; stopped, as --strict asks.\n")
     assert len(err.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
@@ -268,7 +271,7 @@ def test_the_report_says_what_is_unlike_training(hearts, tmp_path, call):
     assert "column 'age' has shifted" in err
     page = (tmp_path / "r.html").read_text()
     assert "167 of 167 rows have a cell that is unlike the training table" in page
-    assert "Column &#39;age&#39; has shifted: mean 5" in page
+    assert "Column &#39;age&#39; has shifted since training: mean 5" in page
     call("report", hearts / "model.mfm", hearts / "right.csv", *words)
     assert "no column has shifted as a whole" in (tmp_path / "r.html").read_text().lower()
 
@@ -367,7 +370,7 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
     ("words", "code", "match"),
     [
         ("fitt", 2, "There is no command 'fitt', but there is fit; see multiform --help."),
-        ("fit {folder}/train.csv", 2, "Missing option '--target' / '-t'; see multiform fit --help."),
+        ("fit {folder}/train.csv", 2, "--target or -t is missing: the column to predict; see multiform fit --help."),
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --model forest", 2, "'forest' is not one of"),
         (
             "fit {folder}/train.csv -t level -o {new}/m.mfm --model qms --target-accuracy 0.9",
@@ -379,8 +382,12 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
             2,
             "works with --model triage only",
         ),
-        ("fit {folder}/train.csv -t level -o {new}/m.mfm --target-accuracy 1", 2, "'--target-accuracy': 1.0 is not in"),
-        ("fit {folder}/train.csv -t level -o {new}/m.mfm --components 0", 2, "'--components': 0 is not in the range"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --target-accuracy 1", 2, "below 1, and you gave 1;"),
+        (
+            "fit {folder}/train.csv -t level -o {new}/m.mfm --components 0",
+            2,
+            "'--components': it takes a whole number from 1",
+        ),
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --jobs 0", 2, "'--jobs': 0 threads cannot work"),
         ("fit {folder}/train.csv -t level -o {new}/m.mfm --noise nan", 1, "noise"),
         ("fit {folder}/train.csv -t level -o {folder}", 1, "is a folder; give the name of a file"),
@@ -393,7 +400,19 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ("fit {folder}/train.csv -t patient_id -o {new}/m.mfm", 1, "too many for classes"),
         ("fit {folder}/none.csv -t level -o {new}/m.mfm", 1, "There is no file"),
         ("fit {new}/bad.csv -t b -o {new}/m.mfm", 1, "bad.csv, line 3, column 3: the line has 3 cells"),
-        ("fit {folder}/train.csv -t level -o {new}/m.mfm --alpha 2", 2, "'--alpha': 2.0 is not in the range"),
+        ("fit -t level -o {new}/m.mfm", 2, "FILE is missing: multiform fit [OPTIONS] FILE"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --na", 2, "needs a value after it; see multiform fit --help."),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --sheet A", 1, "is no Excel file and has no sheets"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --drop level", 1, "'level' is the target, which is left out"),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --format parquet", 1, "train.csv cannot be read as parquet: "),
+        ("fit {folder}/train.csv -t level -o {new}/m.mfm --as-date city", 1, "fits all of its cells: YYYY-MM-DD; "),
+        ("report {folder}/train.csv {folder}/test.csv -t level -o {new}/r.html", 2, "test.csv are both tables; give a"),
+        ("export {folder}/model.mfm --onnx {new}/m.onnx --double", 2, "--double is for --numbers"),
+        (
+            "fit {folder}/train.csv -t level -o {new}/m.mfm --alpha 2",
+            2,
+            "'--alpha': it takes a number from 0 and below 1",
+        ),
         (
             "fit {folder}/train.csv -t level -o {new}/m.mfm --as-number city",
             1,
@@ -421,7 +440,11 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ("plan {folder}/train.csv -t level --costs {new}/one.csv -o {new}/one.csv", 2, "is also an input"),
         ("export {folder}/model.mfm --onnx {folder}", 1, "is a folder; give the name of a file"),
         ("plan {folder}/train.csv -t level --costs {folder}/none.csv -o {new}/p.mfm", 1, "There is no file"),
-        ("plan {folder}/train.csv -t level --costs x.csv -o {new}/p.mfm --theta 2", 2, "'--theta': 2.0 is not in"),
+        (
+            "plan {folder}/train.csv -t level --costs x.csv -o {new}/p.mfm --theta 2",
+            2,
+            "'--theta': it takes a number from 0 to 1",
+        ),
         ("predict {folder}/model.mfm {folder}/test.csv -o {new}/out.xls", 2, "name the output .csv"),
         ("predict {folder}/model.mfm {folder}/test.csv -o {new}/o.csv --keep w", 1, "no column 'w' to keep"),
         ("predict {folder}/model.mfm {folder}/test.csv --json", 2, "cannot share standard output"),
@@ -429,7 +452,7 @@ def test_labels_of_every_type_are_found_again(tmp_path, call_json):
         ("evaluate {folder}/model.mfm {new}/few.csv", 1, "few.csv: The table has no column 'level' with the truth"),
         ("demo --output {folder}/train.csv", 2, "--output takes a folder, and"),
         ("info {folder}/train.csv", 1, "is not a model file of multiform"),
-        ("diagnose {folder}/model.mfm", 1, "holds a TableClassifier and no plan"),
+        ("diagnose {folder}/model.mfm", 1, "holds a model (TableClassifier) and no plan"),
     ],
 )
 def test_what_goes_wrong_is_one_sentence(words, code, match, folder, tmp_path, call):

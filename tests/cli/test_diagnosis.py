@@ -6,6 +6,7 @@ import json
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 import multiform
@@ -140,6 +141,34 @@ def test_a_file_that_holds_no_case(content, clinic, tmp_path, call):
     assert case.read_bytes() == content.encode("latin-1")
 
 
+def test_what_is_said_of_a_plan_names_its_options(clinic, tmp_path, call):
+    plan = ["plan", clinic / "patients.csv", "-t", "ill", "--costs", clinic / "costs.csv", "-o", tmp_path / "p.mfm"]
+    code, _, err = call(*plan, "--known", "scam")
+    assert code == 1
+    assert "multiform: --known: no test is named 'scam'; the tests are '" in err
+    assert "DiagnosisPlanner" not in err
+    code, _, err = call(*plan, "--loss", "yes", "nope", 5)
+    assert code == 2
+    assert "--loss names the class 'nope'; the classes of the target are '" in err
+
+
+def test_losses_are_told_in_their_own_unit(clinic, tmp_path, call, call_json):
+    plan = ["plan", clinic / "patients.csv", "-t", "ill", "--costs", clinic / "costs.csv", "-o", tmp_path / "p.mfm"]
+    classes = pl.read_csv(clinic / "patients.csv")["ill"].unique().sort().to_list()
+    losses = ["--loss", classes[0], classes[1], 5000, "--loss", classes[1], classes[0], 3000]
+    told, out = call_json(*plan, *losses), call(*plan, *losses)[1]
+    assert ("of the patients need no test at all" in out) == (told["stopped_at_once"] > 0)
+    assert "wrong answers cost more, a patient" in out
+    assert "give or take" not in out
+
+
+def test_a_file_that_is_no_case(clinic, tmp_path, call):
+    (tmp_path / "case.json").write_text("{")
+    code, _, err = call("diagnose", clinic / "plan.mfm", "--session", tmp_path / "case.json")
+    assert code == 1
+    assert "holds no case of this plan: it is no file that --session wrote" in err
+
+
 def test_evidence_that_comes_twice(clinic, call):
     code, _, err = call("diagnose", clinic / "plan.mfm", "-e", "question=1", "-e", "question = 2", "--json")
     assert code == 2
@@ -151,8 +180,9 @@ def test_evidence_that_comes_twice(clinic, call):
     [
         (b"\xef\xbb\xbftest;cost\nquestion;1,5\nscan;2\n", None),
         (b"test\tcost\nquestion\t1.5\nscan\t2\n", None),
-        (b"test,cost\nquestion,cheap\nscan,2\n", "row 'question', of DiagnosisPlanner must be a price"),
-        (b"test,cost\nquestion,\nscan,2\n", "row 'question', of DiagnosisPlanner must be a price"),
+        (b"test,cost\nquestion,cheap\nscan,2\n", "cost of the test 'question' must be a price"),
+        (b"test,cost\nquestion,\nscan,2\n", "costs.csv: cost of the test 'question' must be a price, finite"),
+        (b"test;price\nquestion;1\n", "costs.csv: the list, as a table, needs the columns 'test' and 'cost'"),
         (b"test,cost\nquestion,1\nscan\n", "costs.csv, line 3, column 'cost': the line has 1 cell"),
         (b"test,cost\nquestion,1\nill,2\n", "has a price for 'ill', which is the target"),
         (b"", "costs.csv is empty"),
@@ -215,7 +245,7 @@ def test_wrong_tables(clinic, tmp_path, call):
 def test_a_plan_does_not_predict_tables(clinic, call):
     code, _, err = call("predict", clinic / "plan.mfm", clinic / "patients.csv")
     assert code == 1
-    assert "holds a plan, which does not predict tables; `multiform diagnose` uses it." in err
+    assert "holds a plan of tests and no model for tables; `multiform diagnose` follows it." in err
 
 
 def visits(path, n_people=60, each=4):

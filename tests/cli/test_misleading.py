@@ -42,8 +42,8 @@ def test_fit_says_what_misleads(visits, tmp_path, call):
         "note: 'Yes', 'yes' differ only in upper and lower case or blanks, and are different classes",
         "note: column 'outcome' alone is enough to predict 100.0% of held-out rows",
         "leave it out with --drop outcome.",
-        "note: column 'number' was left out as an identifier (it counts the rows)",
-        "note: column 'patient_id' was left out as an identifier (its name says so; 2",
+        "note: column 'number' was left out (it counts the rows)",
+        "note: column 'patient_id' was left out (its name says that it names rows; 2",
         "note: values of column 'patient_id' repeat. If rows with the same value belong together",
         "say --group patient_id",
     ):
@@ -61,9 +61,9 @@ def test_fit_with_groups_and_merged_classes(visits, tmp_path, call, call_json):
     assert any("were merged" in note for note in told["notes"])
     code, shown, _ = call("info", tmp_path / "m.mfm")
     assert code == 0
-    assert "training group column: patient_id" in shown
+    assert "rows were held out together by the column: patient_id" in shown
     n_labelled = pl.read_csv(visits / "visits.csv").filter(pl.col("ill").is_not_null())["patient_id"].n_unique()
-    assert f"training groups: {n_labelled}" in shown
+    assert f"different values of that column: {n_labelled}" in shown
     new = pl.read_csv(visits / "visits.csv").drop("patient_id", "ill", "number", "outcome")[:5]
     new.write_csv(tmp_path / "new.csv")
     predicted = call_json("predict", tmp_path / "m.mfm", tmp_path / "new.csv", "-o", tmp_path / "answers.csv")
@@ -94,7 +94,7 @@ def test_a_measure_is_no_target(visits, tmp_path, call, call_json):
     for path in (visits / "visits.csv", tmp_path / "years.csv"):
         code, _, err = call("fit", path, *words)
         assert code == 1
-        assert "as a measure does: to estimate it is a regression problem" in err
+        assert "like a measurement; multiform tells classes apart" in err
         assert "--as-classes" in err
     assert not (tmp_path / "m.mfm").exists()
     assert len(call_json("fit", tmp_path / "years.csv", *words, "--as-classes")["classes"]) > 50

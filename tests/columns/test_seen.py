@@ -164,7 +164,7 @@ def test_renamed_categories_and_other_shares_are_a_shift():
     (shift,) = shifts(seen, ["male", "female"] * 8)
     assert shift.sentence == "100 % of the values were never seen in training, which had m, w"
     (shift,) = shifts(seen, ["m"] * 40)
-    assert shift.sentence == "50 % of the values were 'm' in training, 100 % are"
+    assert shift.sentence == "50 % of the values were 'm' in training, 100 % are here"
     assert shifts(seen, ["m"] * 8) == []
     rare = Seen.of_texts([f"w{i}" for i in range(100)])
     assert shifts(rare, [f"v{i}" for i in range(100)]) == []  # every cell of training was new, too

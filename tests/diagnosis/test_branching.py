@@ -137,6 +137,11 @@ def test_a_budget_is_never_exceeded():
     nothing = DiagnosisPlanner(COSTS, budget=0.5, cv=3, random_state=0).fit(X, y)
     assert nothing.order_ == []
     assert set(nothing.predict(X)) <= {0, 1}
+    # What the money does not buy is missed, and the plan says so.
+    fresh, truth = patients(600, seed=5)
+    assert planner.plan_accuracy_ < planner.full_accuracy_
+    assert abs(planner.plan_accuracy_ - (planner.predict(fresh) == truth).mean()) < 0.08
+    assert nothing.plan_accuracy_ < 0.65 < nothing.full_accuracy_
 
 
 def test_a_target_accuracy_is_paid_for_and_no_more():

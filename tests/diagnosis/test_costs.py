@@ -280,6 +280,13 @@ def test_nobody_waits_longer_than_allowed():
     assert not any("scan" in tests for tests in bought.tests)
     frame = bought.to_frame()
     assert list(frame.columns)[:2] == ["cost", "hours"]
+    # Without the scan, for which there is no time, more is missed, and that is said.
+    assert found.plan_accuracy_ < found.full_accuracy_
+
+
+def test_a_limit_to_the_hours_changes_nothing_where_nothing_takes_time():
+    X, y = people(150)
+    assert planner().fit(X, y).plan_ == planner(max_hours=3).fit(X, y).plan_
 
 
 def test_a_budget_holds_with_what_waiting_costs():

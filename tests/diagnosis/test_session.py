@@ -115,7 +115,7 @@ def test_a_correction_that_is_refused_changes_nothing(planner):
     before = session.to_json()
     with pytest.raises(UnfamiliarValue, match="talk is 540"):
         session.correct("talk", 540)
-    with pytest.raises(ValueError, match=r"'blood' has not been observed; those are \['talk'\]"):
+    with pytest.raises(ValueError, match="'blood' has not been observed; those are 'talk'"):
         session.correct("blood", 1.0)
     with pytest.raises(ValueError, match="finite numbers, words or None"):
         session.correct("talk", [1])
@@ -213,7 +213,7 @@ def test_refusals(planner):
         (lambda: session.observe("scan", 2.0), "'scan' was said to be not available"),
         (lambda: session.not_available("talk"), "'talk' has been observed already"),
         (lambda: session.observe("x", 2.0), "no test is named 'x'"),
-        (lambda: session.observe("blood", {"x": 1}), r"got a value for \['x'\]"),
+        (lambda: session.observe("blood", {"x": 1}), "got a value for 'x'"),
         (lambda: session.observe("blood", [1, 2]), "takes finite numbers, words or None"),
         (lambda: session.observe("blood", np.inf), "takes finite numbers, words or None; got inf"),
         (lambda: session.observe("blood", 10**400), "infinite for some patient"),

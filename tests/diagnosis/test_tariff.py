@@ -140,7 +140,7 @@ def test_tables_that_are_refused(tmp_path):
     with pytest.raises(ValueError, match="names the test 'a' twice"):
         read_costs(path, None)
     path.write_text("test,cost\na,\n")
-    with pytest.raises(ValueError, match="row 'a', of DiagnosisPlanner must be a price"):
+    with pytest.raises(ValueError, match="cost of the test 'a' in costs of DiagnosisPlanner must be a price"):
         read_costs(path, None)
     path.write_text("test,cost\na,1,2,3\n")
     assert read_costs(path, None)[0] == {"a": 1.0}

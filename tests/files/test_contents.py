@@ -49,7 +49,7 @@ def test_a_table_model_names_what_it_keeps_of_which_column(tmp_path):
     text = "\n".join(told)
     assert "of age, ward, note: values that rows had, about 100 of a column of numbers" in text
     assert "of note: the most frequent words, which may be names" in text
-    assert "hashes of 200 rows: no value can be read off them" in text
+    assert "a fingerprint (hash) of 200 rows each: no value can be read off it" in text
     assert "of id: nothing but the name of the column" in text
     assert ("thresholds of trees" in text) == bool(model.estimator_.partners_)
     kept = (tmp_path / "m.mfm").read_bytes()

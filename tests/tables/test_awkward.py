@@ -17,11 +17,11 @@ NOTES = {
     "03-unicode-text": ["is read as UTF-16"],
     "09-excel-title": ["has 2 sheets, 'Daten', 'Legende'; 'Daten', the first, was read", "row 3 of the sheet names"],
     "12-title-lines": ["line 3 names the columns"],
-    "20-names-twice": ["column 13 is called 'cost', as another is; it is 'cost (2)' here"],
+    "20-names-twice": ["column 13 has the same name as another, 'cost'; it is called 'cost (2)' here"],
 }
 REASONS = {
     "05-units": {"Größe": "every cell reads as a number, with a decimal comma, the unit cm"},
-    "06-bounds": {"Blutdruck": "every cell reads as a number, signs as > and < left out; 'fehlt' counts as missing"},
+    "06-bounds": {"Blutdruck": "every cell reads as a number, signs like > and < left out; 'fehlt' counts as missing"},
     "08-crosses": {"Raucher": "yes is 'x', no is an empty cell"},
     "15-percent": {"Sättigung": "every cell reads as a number, the unit %"},
     "24-french": {"fumeur": "yes is 'oui', no is 'non'; 'n/d' counts as missing"},

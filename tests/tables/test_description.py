@@ -56,7 +56,7 @@ def test_what_is_odd_and_what_would_help():
     odd = {one["name"]: one["suspicious"] for one in found["columns"]}
     assert odd["age"] == ["999 stands in 4 cells, far from all others (20 to 89)"]
     assert odd["weight"][0].startswith("800 lies far from all others")
-    assert odd["seen"] == ["1 date after today, as 2999-01-01"]
+    assert odd["seen"] == ["1 date after today, for example 2999-01-01"]
     assert "'noth' may be 'north', misspelt" in odd["ward"]
     assert any("'north', 'North' differ in nothing but case and blanks" in one for one in odd["ward"])
     assert list(found["leaks"]) == ["discharge"]
@@ -70,7 +70,7 @@ def test_words_that_keep_a_column_from_being_numbers():
     cells = [f"{k}.5" for k in range(30)] + ["haemolysed", "clotted", "lost it"] * 5
     found = describe(pl.DataFrame({"potassium": cells}))
     (odd,) = found["columns"][0]["suspicious"]
-    assert odd.startswith("67% of the cells are numbers, others are not: ")
+    assert odd.startswith("67% of the cells are numbers, the others are not: ")
     assert any("--na " in one for one in found["advice"])
     assert (
         describe(pl.DataFrame({"potassium": cells}), missing=["haemolysed", "clotted", "lost it"])["columns"][0]["role"]
@@ -102,7 +102,7 @@ def test_rows_that_are_similar_by_chance_are_no_matter():
 
 def test_a_target_that_cannot_be_learnt_is_told():
     found = describe(people(), "weight")
-    assert "regression problem" in found["target"]["suspicious"][0]
+    assert "like a measurement" in found["target"]["suspicious"][0]
     with pytest.raises(
         TableError, match=r"There is no column 'Il' to predict; the nearest is 'ill'; the columns are 'id'"
     ):
@@ -117,7 +117,8 @@ def test_a_fit_says_so_too(tmp_path, capsys):
     assert main(["fit", str(tmp_path / "t.csv"), "-t", "ill", "-o", str(tmp_path / "m.mfm"), *quick]) == 0
     told = capsys.readouterr().err
     assert (
-        "column 'potassium' is taken as category: 67% of the cells are numbers, others are not: 'clotted' (5)" in told
+        "column 'potassium' is taken as category, but 67% of the cells are numbers, the others are not: 'clotted' (5)"
+        in told
     )
 
 

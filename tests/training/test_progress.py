@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
-from multiform import DiagnosisPlanner, LoyaltyClassifier, QMSClassifier, QMSClassifierCV, TriageClassifier, progress
+from multiform import (
+    DiagnosisPlanner,
+    LoyaltyClassifier,
+    QMSClassifier,
+    QMSClassifierCV,
+    TriageClassifier,
+    progress,
+    report,
+)
 from multiform.cli._shared import _Stage
 
 
@@ -41,6 +49,19 @@ def test_a_plan_tells_how_far_it_is():
     found = [share for share, _ in told(lambda: planner.fit(X, y))]
     assert max(found) == pytest.approx(1.0)
     assert len({round(share, 3) for share in found}) > 4
+    so_far = np.maximum.accumulate(found)
+    assert np.diff(so_far).max() < 0.3  # it neither jumps ahead nor waits there
+
+
+def test_a_report_tells_how_far_it_is():
+    X, y = load_iris(return_X_y=True)
+    model = QMSClassifier(random_state=0).fit(X[::2], y[::2])
+    found = told(lambda: report(model, X[1::2], y[1::2]))
+    shares = [share for share, _ in found]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+    assert sum("which columns matter" in words for _, words in found) == 1 + 5 * 4
+    assert any("baselines" in words for _, words in found)
 
 
 def test_nobody_listens():

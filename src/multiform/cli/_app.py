@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 import warnings
@@ -43,6 +44,10 @@ COMMANDS = {
     "info": ("_info", "Say what is in a model file."),
 }
 DEBUG = "MULTIFORM_DEBUG"  # set, it shows where an error comes from
+PLAN_OPTIONS = {  # parameters of DiagnosisPlanner, as one types them
+    name: f"--{name.replace('_', '-')}"
+    for name in ("known", "search", "theta", "tolerance", "budget", "target_accuracy", "target_recall", "confidence")
+} | {"losses": "--loss"}
 COMPLETE = "_MULTIFORM_COMPLETE"  # set by a shell that asks what could come next
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
@@ -108,8 +113,9 @@ def run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as exit_:
         return int(exit_.exit_code)
     except click.UsageError as error:
-        where = error.ctx.command_path if error.ctx is not None else "multiform"
-        return _failed(argv, f"{error.format_message().rstrip('.')}; see {where} --help.", 2)
+        named = " ".join(["multiform", *(word for word in argv[:1] if word in COMMANDS)])
+        where = error.ctx.command_path if error.ctx is not None else named
+        return _failed(argv, f"{_usage(error).rstrip('.')}; see {where} --help.", 2)
     except RequirementNotMet as error:
         say(f"multiform: {error}", err=True)  # the result has been told, to programs too
         return 3
@@ -135,6 +141,18 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
+def _usage(error: click.UsageError) -> str:
+    """What was not understood."""
+    parameter = getattr(error, "param", None)
+    if isinstance(error, click.MissingParameter) and isinstance(parameter, click.Option):
+        what = (parameter.help or "").split(".")[0]
+        return f"{' or '.join(parameter.opts)} is missing: {what[:1].lower()}{what[1:]}"
+    if isinstance(error, click.MissingParameter) and error.ctx is not None and parameter is not None:
+        usage = " ".join([error.ctx.command_path, *error.ctx.command.collect_usage_pieces(error.ctx)])
+        return f"{parameter.make_metavar(error.ctx).rstrip('.')} is missing: {usage}"
+    return error.format_message().replace("requires an argument", "needs a value after it")
+
+
 def _is_panic(error: BaseException) -> bool:
     """Whether polars has lost its head; its own exception for that is none of Python's ordinary ones."""
     polars = sys.modules.get("polars")
@@ -155,8 +173,18 @@ def _sentence(error: BaseException) -> str:
         return "there is not enough memory for that; give fewer rows or columns."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-    text = " ".join(str(error).split("\n\n")[0].split()) or type(error).__name__
+    text = _as_typed(" ".join(str(error).split("\n\n")[0].split())) or type(error).__name__
     return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _as_typed(text: str) -> str:
+    """A sentence of the library about a parameter of a plan, with the option that sets it.
+
+    >>> _as_typed("known of DiagnosisPlanner: no test is named 'x'.")
+    "--known: no test is named 'x'."
+    """
+    text = re.sub(r"\b(\w+) of DiagnosisPlanner", lambda found: PLAN_OPTIONS.get(found[1], found[0]), text)
+    return text.replace("DiagnosisPlanner", "the plan")
 
 
 @contextmanager
@@ -178,7 +206,7 @@ def _termination_unwinds() -> Iterator[None]:
 @contextmanager
 def _warnings_in_one_line(quiet: bool) -> Iterator[None]:
     def show(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        say(f"warning: {' '.join(str(message).split())}", err=True)
+        say(f"warning: {_as_typed(' '.join(str(message).split()))}", err=True)
 
     with warnings.catch_warnings():
         if quiet:

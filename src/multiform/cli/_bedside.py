@@ -7,6 +7,7 @@ a command of the same name, and a colon says that it is the command.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,8 @@ def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None
             bedside.volunteer(name, value)
         except multiform.diagnosis.UnfamiliarValue as error:
             raise ValueError(f"{error.sentence}. If it is so, put a ! after it: {NOT_USED}") from error
+        except ValueError as error:
+            raise ValueError(_plain(str(error))) from error
     _keep(session, session_path)
     if console.as_json:
         for note in session.notes:
@@ -109,7 +112,15 @@ def _begun(planner: multiform.DiagnosisPlanner, path: str | None) -> multiform.d
     try:
         return multiform.diagnosis.DiagnosisSession.from_json(planner, Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path} holds no case of this plan: {error}") from error
+        sentence = str(error)
+        if "to_json" in sentence or isinstance(error, UnicodeDecodeError):
+            sentence = "it is no file that --session wrote; name another one to begin a new case."
+        raise ValueError(f"{path} holds no case of this plan: {_plain(sentence)}") from error
+
+
+def _plain(sentence: str) -> str:
+    """A sentence of the library without the names that it has in Python."""
+    return re.sub(r"^DiagnosisSession(\.\w+)?: ", "", sentence).replace("undo()", "undo")
 
 
 def _keep(session: multiform.diagnosis.DiagnosisSession, path: str | None) -> None:
@@ -137,7 +148,9 @@ class _Bedside:
             say(f"ordered, and not yet there: {', '.join(session.pending)}", err=True)
         hours = f", {following.hours:g} h" if following.hours else ""
         asked = "result of" if following.ordered else "next:"
-        say(f"{asked} {following.name} for {following.cost:.2f}{hours}, as {following.why}", err=True)
+        told = f" (diagnosis {session.diagnosis}, chance {session.chance:.0%})"  # the line above says it
+        why = following.why.replace(told, "", 1)
+        say(f"{asked} {following.name} for {following.cost:.2f}{hours}, as {why}", err=True)
         values: dict[str, Any] = {}
         refused = ""  # the last line, if it was refused: typed again, it is meant
         while len(values) < len(following.features):
@@ -171,7 +184,7 @@ class _Bedside:
                 refused = line
                 say(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
             except ValueError as error:
-                say(str(error), err=True)
+                say(_plain(str(error)), err=True)
         session.observe(following.name, values, insist=True)
         return True
 

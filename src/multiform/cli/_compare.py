@@ -35,8 +35,8 @@ def compare(
 ) -> None:
     """Compare two models on the same labelled rows, which neither of them has seen.
 
-    Says accuracy, log loss and ROC AUC of both and the differences with 95 % intervals, which heed that the rows are
-    the same; whether the difference in accuracy may be chance; and where the two disagree.
+    Says accuracy, log loss and ROC AUC of both, and the differences, row by row, with 95 % intervals; whether the
+    difference in accuracy may be chance; and where the two disagree.
     """
     paths = {"first": first_path, "second": second_path}
     models = {which: opened(path) for which, path in paths.items()}
@@ -71,7 +71,7 @@ def _names(first: str, second: str) -> tuple[str, str]:
 def _text(found: dict[str, Any], names: tuple[str, str]) -> str:
     first, second = names
     accuracy = found["accuracy"]
-    rows = [["", first, second, "second - first (95 % interval)"]]
+    rows = [["", first, second, f"{second} - {first} (95 % interval)"]]
     rows.append(
         [
             "accuracy",
@@ -80,7 +80,7 @@ def _text(found: dict[str, Any], names: tuple[str, str]) -> str:
             _points(accuracy["difference"]),
         ]
     )
-    for name, words in (("log_loss", "log loss (less: better)"), ("roc_auc", "ROC AUC")):
+    for name, words in (("log_loss", "log loss (lower is better)"), ("roc_auc", "ROC AUC (higher is better)")):
         if found.get(name) is not None:
             both = (f"{found[name][which]:.4f}" for which in ("first", "second"))
             rows.append([words, *both, _signed(found[name]["difference"])])
@@ -99,7 +99,8 @@ def _text(found: dict[str, Any], names: tuple[str, str]) -> str:
         more = f", the {MOST_PATTERNS} commonest:" if len(found["disagreements"]) > MOST_PATTERNS else ":"
         lines += ["", head + more, text_table(table, right=[3])]
         rows_named = ", ".join(map(str, found["disagreeing_rows"][:MOST_PATTERNS]))
-        lines.append(f"the first of these, among the rows that have a label, counted from 1: {rows_named}")
+        count = "these are rows" if len(found["disagreeing_rows"]) <= MOST_PATTERNS else "the first of these are rows"
+        lines.append(f"{count} {rows_named}, counted from 1 among those that have a label")
     classes = [["class", "rows", f"found by {first}", f"found by {second}"]]
     for label, row in list(found["classes"].items())[:MOST_CLASSES]:
         classes.append([label, str(row["rows"]), f"{row['first']:.1%}", f"{row['second']:.1%}"])

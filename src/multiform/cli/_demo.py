@@ -15,7 +15,8 @@ from multiform.cli._shared import Console, command, seed_and_jobs
 def demo(output: str | None, console: Console) -> None:
     """A tour in under a minute, on data that come with the package.
 
-    A classifier beside others; its loyalty types against the truth, and a promise; and a diagnosis with its bill.
+    A classifier beside others; how far its answers can be trusted (their loyalty types), and a promise; and a diagnosis
+    with its bill.
     """
     from multiform.demo import run
 
@@ -40,13 +41,13 @@ def demo(output: str | None, console: Console) -> None:
     multiple=True,
     type=click.Choice(["cpm", "cpm-literal", "adam"]),
     default=("cpm", "adam"),
-    help="For 4.3; may be given several times. The paper's is cpm.",
+    help="How to train for section 4.3; may be given several times. The paper's is cpm.",
 )
 @click.option(
     "--loyalty-solver",
     type=click.Choice(["cpm", "adam"]),
     default="adam",
-    help="For the 21 models of 4.4.",
+    help="How to train the 21 models of section 4.4.",
 )
 @click.option("--quick", is_flag=True, help="6,000 training and 2,000 test images only.")
 @seed_and_jobs

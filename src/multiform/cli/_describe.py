@@ -17,8 +17,10 @@ MOST_LETTERS = 300  # of a sentence
     "multiform describe patients.xlsx -t ill --sheet 2024",
     "multiform describe patients.csv -t ill --json",
 )
-@click.option("--target", "-t", metavar="NAME", help="The column to predict: what gives it away is looked for.")
-@click.option("--as-classes", is_flag=True, help="The target's values are classes, however many there are.")
+@click.option(
+    "--target", "-t", metavar="NAME", help="The column to predict; columns that give it away are then looked for."
+)
+@click.option("--as-classes", is_flag=True, help="Treat every value of the target as a class, however many.")
 @missing_words
 @table_files
 def describe(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 
 import multiform
 from multiform.cli._files import check_output, write_model
-from multiform.cli._shared import Console, command, missing_words, names, seed_and_jobs, table_files, text_table
+from multiform.cli._shared import Console, Number, command, missing_words, names, seed_and_jobs, table_files, text_table
 
 
 @command(
@@ -31,12 +32,12 @@ from multiform.cli._shared import Console, command, missing_words, names, seed_a
     "(hours until the result is there) and panel (tests that come together). Tests are columns of FILE.",
 )
 @click.option("--output", "-o", required=True, metavar="PLAN", help="The plan file to write, usually NAME.mfm.")
-@names("--known", help="Tests whose results are there from the start and cost nothing, as age,sex.")
+@names("--known", help="Tests whose results are there from the start and cost nothing, for example age,sex.")
 @click.option(
     "--group",
     metavar="COLUMN",
-    help="The column that says which patient a row is of, if patients have several: all rows of one are then held out "
-    "together. It is not used as a test.",
+    help="The column that says which patient a row belongs to, if patients have several rows: all rows of a patient "
+    "are then held out together. It is not used as a test.",
 )
 @click.option(
     "--policy",
@@ -54,58 +55,58 @@ from multiform.cli._shared import Console, command, missing_words, names, seed_a
     help="For experts: what decides that the results suffice: the accuracy that is given up (regret), the chance of "
     "the diagnosis (calibrated), or its loyalty type.",
 )
-@click.option("--theta", type=click.FloatRange(0, 1), help="The accuracy to keep; that of all tests if not given.")
+@click.option("--theta", type=Number(0, 1), help="The accuracy to keep; that of all tests if not given.")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.005,
     help="How much of that accuracy may be lost; 0.005 is half a point.",
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     help="The most that one patient may cost; the plan is as accurate as it can be for that.",
 )
-@click.option("--target-accuracy", type=click.FloatRange(0, 1), help="The accuracy that the plan must reach.")
+@click.option("--target-accuracy", type=Number(0, 1), help="The accuracy that the plan must reach.")
 @click.option(
     "--target-recall",
-    type=(str, click.FloatRange(0, 1, min_open=True, max_open=True)),
+    type=(str, Number(0, 1, min_open=True, max_open=True)),
     multiple=True,
     metavar="CLASS SHARE",
-    help="Of the cases of a class, the share to be answered right; may be repeated; with --confidence.",
+    help="The share of the cases of a class that must be answered right, for example ill 0.9; may be repeated; needs "
+    "--confidence.",
 )
 @click.option(
     "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    type=Number(0, 1, min_open=True, max_open=True),
     help="Promise the targets with this confidence, tested on a quarter of the rows, which is put aside.",
 )
 @click.option(
     "--loss",
     "loss",
-    type=(str, str, click.FloatRange(min=0)),
+    type=(str, str, Number(min=0)),
     multiple=True,
     metavar="TRUTH ANSWER LOSS",
-    help="What a wrong answer costs; one for every error.",
+    help="What a wrong answer costs, for example ill well 5000; give one for every kind of error.",
 )
 @click.option(
     "--loss-unit",
     type=click.Choice(["money", "error"]),
     default="money",
-    help="Losses are in the currency of the costs, or relative: 1 is an ordinary error.",
+    help="money: losses are in the currency of the costs. error: they are relative, and 1 is an ordinary error.",
 )
-@click.option("--hour-price", type=click.FloatRange(min=0), default=0.0, help="What an hour of waiting costs.")
-@click.option("--max-hours", type=click.FloatRange(min=0), help="The longest that a case may wait for results.")
+@click.option("--hour-price", type=Number(min=0), default=0.0, help="What an hour of waiting costs.")
+@click.option("--max-hours", type=Number(min=0), help="The longest that a case may wait for results.")
 @click.option(
     "--missing",
     "empty",
     type=click.Choice(["not_done", "finding"]),
     default="not_done",
-    help="What an empty cell means: the test was not done; or it was, and that it gave nothing tells something, too.",
+    help="What an empty cell means. not_done: the test was not done. finding: it was done, and having no result tells "
+    "something, too.",
 )
-@click.option(
-    "--time-limit", type=click.FloatRange(min=0), default=60.0, help="The most seconds that the exact search may take."
-)
-@click.option("--as-classes", is_flag=True, help="The target's values are classes, however many there are.")
+@click.option("--time-limit", type=Number(min=0), default=60.0, help="The most seconds that the exact search may take.")
+@click.option("--as-classes", is_flag=True, help="Treat every value of the target as a class, however many.")
 @missing_words
 @seed_and_jobs
 @table_files
@@ -132,7 +133,7 @@ def plan(
     """
     found = multiform.tables.sources(files, **how)
     check_output(output, (costs_path, *(source.path for source in found)))
-    prices = multiform.diagnosis.read_price_list(_prices(costs_path))
+    prices = _prices(costs_path)
     costs = prices.costs
     for name, role in ((target, "target"), (group, "group")):
         if name in costs:
@@ -142,9 +143,8 @@ def plan(
         lacking = [name for name in (target, *costs) if name not in frame.columns]
         if lacking:
             ends = multiform.tables.nearest(lacking[0], frame.columns, "it has")
-            raise ValueError(
-                f"The table has no column {lacking[0]!r}, which is a test of {costs_path} or the target; {ends}"
-            )
+            what = "which --target names" if lacking[0] == target else f"which is a test in {costs_path}"
+            raise ValueError(f"The table has no column {lacking[0]!r}, {what}; {ends}")
         if group is not None and group not in frame.columns:
             ends = multiform.tables.nearest(group, frame.columns, "it has")
             raise ValueError(f"The table has no column {group!r}, which --group names; {ends}")
@@ -154,6 +154,8 @@ def plan(
         progress(None, "planning")
         settings |= {**prices._asdict(), "discounts": prices.discounts or None, "known": list(known), "missing": empty}
         classes = {str(one): one for one in np.unique(labels).tolist()}  # a class may be a number
+        _check_classes("--target-recall", [label for label, _ in target_recall], classes)
+        _check_classes("--loss", [label for truth, answer, _ in loss for label in (truth, answer)], classes)
         recalls = {classes.get(label, label): share for label, share in target_recall}
         settings |= {"target_recall": recalls or None, "losses": _losses(loss, classes)}
         planner = multiform.DiagnosisPlanner(**settings)
@@ -171,10 +173,26 @@ def plan(
 
 
 def _prices(path: str) -> Any:
-    """The table of prices; like any table, with whichever separator and decimal mark it has."""
+    """What the table of prices says; like any table, with whichever separator and decimal mark it has."""
     frame = multiform.tables.read(multiform.tables.sources([path], None if Path(path).suffix else "csv"))
     prices = [name for name in ("cost", "discounted_cost", "cost_in_group", "duration") if name in frame.columns]
-    return frame.with_columns(multiform.columns.numbers_or_text(frame[name]) for name in prices)
+    frame = frame.with_columns(multiform.columns.numbers_or_text(frame[name]) for name in prices)
+    try:
+        return multiform.diagnosis.read_price_list(frame)
+    except ValueError as error:
+        told = (
+            re.sub(r"got (nan|None)\.$", "the cell is empty.", str(error))
+            .replace(" in costs of DiagnosisPlanner", "")
+            .replace("costs of DiagnosisPlanner", "the list")
+        )
+        raise ValueError(f"{path}: {told}") from error
+
+
+def _check_classes(option: str, given: Sequence[str], classes: dict[str, Any]) -> None:
+    unknown = [label for label in given if label not in classes]
+    if unknown:
+        known = ", ".join(map(repr, list(classes)[:10])) + f" and {len(classes) - 10} more" * (len(classes) > 10)
+        raise click.UsageError(f"{option} names the class {unknown[0]!r}; the classes of the target are {known}")
 
 
 def _losses(given: tuple[tuple[str, str, float], ...], classes: dict[str, Any]) -> dict[Any, dict[Any, float]] | None:
@@ -212,6 +230,7 @@ def _plan_figures(planner: Any) -> dict[str, Any]:
     return {
         "order": [dict(zip(("test", "price", "paid", "stop_share"), bill, strict=True)) for bill in bills],
         "policy": planner.policy,
+        "stopped_at_once": planner.stopped_at_once_,
         "expected_cost": planner.expected_cost_,
         "panel_cost": planner.panel_cost_,
         "full_accuracy": planner.full_accuracy_,
@@ -279,10 +298,14 @@ def _curve_text(data: dict[str, Any]) -> str:
         tenth = round(10 * point["cost"] / data["panel_cost"]) if data["panel_cost"] else 0
         if tenth not in best or point["accuracy"] > best[tenth]["accuracy"]:
             best[tenth] = point
-    rows = [["mean cost", "of all tests", "accuracy", "+- points"]]
+    unit = "wrong answers cost more, a patient" if data["losses"] else "give or take, points"
+    rows = [["mean cost", "share of all tests", "accuracy", unit]]
     for _, point in sorted(best.items()):
         share = point["cost"] / data["panel_cost"] if data["panel_cost"] else 0.0
-        told = f"{point['accuracy']:.1%}", f"{100 * point['loss_error']:.1f}"
+        error = f"{100 * point['loss_error']:.1f}"
+        if data["losses"]:  # in their unit
+            error = f"{point['loss']:.2f} +- {point['loss_error']:.2f}"
+        told = f"{point['accuracy']:.1%}", error
         rows.append([f"{point['cost']:.2f}", f"{share:.0%}", *told])
     return "what other costs would buy:\n" + text_table(rows, right=[0, 1, 2, 3])
 
@@ -300,7 +323,8 @@ def _plan_text(data: dict[str, Any]) -> str:
     )
     lines = [
         text_table(rows, right=[0, 2, 3, 4]),
-        "need no more: of the patients who have had this test, those for whom it was the last",
+        "need no more: of the patients who have had this test, the share for whom it was the last",
+        *([f"{data['stopped_at_once']:.0%} of the patients need no test at all"] * (data["stopped_at_once"] > 0)),
         "",
         f"expected cost {data['expected_cost']:.2f} a patient; all tests cost {data['panel_cost']:.2f} ({share:.0%}); "
         f"{proven}",
@@ -311,20 +335,20 @@ def _plan_text(data: dict[str, Any]) -> str:
     if data["expected_hours"]:
         lines.append(f"expected waiting {data['expected_hours']:.1f} h")
     if data["losses"]:
-        unit = "" if data["loss_unit"] == "money" else ", relative"
+        unit = "" if data["loss_unit"] == "money" else " (1 is an ordinary error)"
         errors = [
             f"{truth} answered {answer} {loss:g}"
             for truth, own in data["losses"].items()
             for answer, loss in own.items()
         ]
-        lines.append(f"losses: {', '.join(errors)}{unit}")
+        lines.append(f"what wrong answers cost: {', '.join(errors)}{unit}")
         forgone = [point["loss"] for point in data["frontier"] if point["level"] == data["level"]]
-        lines += [f"mean loss beyond that of everything {one:.2f}" for one in forgone[:1]]
+        lines += [f"wrong answers cost {one:.2f} a patient more than with all tests" for one in forgone[:1]]
     for claim in data["promise"]["claims"] if data["promise"] else ():
         proven = "promised" if data["promise"]["proven"] else "NOT promised"
         lines.append(
             f"{proven} with confidence {data['promise']['confidence']:g}: {claim['what']} {claim['target']:g} "
-            f"({claim['right']} of {claim['tested']} put aside)"
+            f"({claim['right']} right of {claim['tested']} patients who were put aside to test it)"
         )
     if data["policy"] == "adaptive":
         lines.append("the order shown is one of several; which test comes next depends on the results so far")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from multiform.cli._files import (
     this_command,
 )
 from multiform.cli._shared import (
+    TABLES,
     Console,
     command,
     model_file,
@@ -45,7 +47,7 @@ true_labels = click.option(
 @model_file
 @true_labels
 @click.option("--require", metavar="ACCURACY|promise", help="End with exit code 3 unless this is reached.")
-@click.option("--importance", is_flag=True, help="Say which columns matter, too: what is lost without each.")
+@click.option("--importance", is_flag=True, help="Also say which columns matter: what is lost without each.")
 @threshold_options
 @strict_option
 @table_files
@@ -106,10 +108,14 @@ def evaluate(
 @click.option(
     "--target", "-t", metavar="NAME", help="The column with the truth; needed with a TABLE, or if its name has changed."
 )
-@click.option("--group", metavar="NAME", help="With a TABLE: the column that says whose a row is, for example patient.")
+@click.option(
+    "--group",
+    metavar="NAME",
+    help="With a TABLE: the column that says which rows belong together, for example the patient.",
+)
 @click.option("--plan", "plan_path", metavar="PLAN", help="A plan to show as well, made by `multiform plan`.")
 @click.option("--title", help="The title of the page.")
-@click.option("--target-accuracy", type=share, help="An accuracy to mark in the curve of errors.")
+@click.option("--target-accuracy", type=share, help="An accuracy to mark in the picture of errors.")
 @click.option("--no-baselines", is_flag=True, help="Train no other classifiers to compare with, which takes long.")
 @click.option("--positive", metavar="CLASS", help="The class you are looking for, for example ill.")
 @click.option(
@@ -141,7 +147,12 @@ def report(
     """
     from_table = not files
     if from_table and multiform.files.is_model_file(model_path):
-        raise click.UsageError(f"{model_path} is a model; name the labelled table to report on, too")
+        raise click.UsageError(f"{model_path} is a model; name the table to report on, too")
+    if not from_table and target is not None and _is_table(model_path):
+        raise click.UsageError(
+            f"{model_path} and {files[0]} are both tables; give a model and a table, or one table alone, of which a "
+            "part is put aside for the report"
+        )
     found = multiform.tables.sources((model_path,) if from_table else files, **how)
     check_output(output, (*([] if from_table else [model_path]), *(source.path for source in found)))
     plan = None if plan_path is None else opened_plan(plan_path)
@@ -149,7 +160,7 @@ def report(
         whole, training = multiform.tables.read(found, progress, console.note), None
         if from_table:
             if target is None:
-                raise click.UsageError(f"{model_path} is a table; say which column is to be predicted by --target")
+                raise click.UsageError(f"{model_path} is a table; say which column to predict with --target")
             progress(None, "training")
             model: Any = multiform.tables.TableClassifier(
                 multiform.LoyaltyClassifier(multiform.QMSClassifier(random_state=0), random_state=0)
@@ -189,6 +200,10 @@ def report(
     data = {"output": output, **page.figures, "unfamiliar": known.as_dict()}
     data["training_rows"] = None if overlap is None else overlap.as_dict()
     console.result(data, text)
+
+
+def _is_table(path: str) -> bool:
+    return Path(path).suffix.lower() in TABLES and not multiform.files.is_model_file(path)
 
 
 def target_of(model: Any, target: str | None, path: str) -> str:
@@ -251,6 +266,10 @@ def _text(data: dict[str, Any]) -> str:
     if data["unknown_classes"]:
         lines.append(f"classes that the model does not know: {', '.join(map(repr, data['unknown_classes']))}")
     positive = data.get("positive")
+    if positive is not None and not data["classes"].get(positive["class"], {}).get("rows"):
+        name = f"{positive['target']} = {positive['class']!r}"
+        lines.append(f"no row has {name}, which is looked for ({positive['why']}; --positive names another class)")
+        positive = None
     if positive is not None:
         lines += ["", *_found_and_missed(positive, data["classes"].get(positive["class"], {}))]
     if positive is None or len(data["classes"]) > 2:
@@ -272,6 +291,8 @@ def _text(data: dict[str, Any]) -> str:
             figures = (row["share"], row["accuracy"], row["expected_accuracy"])
             rows.append([multiform.metrics.type_words(level), f"{row['count']:g}", *map(_percent, figures)])
         lines += ["", text_table(rows, right=[1, 2, 3, 4])]
+        if positive is not None and positive["threshold"] is not None and positive["changed"]:
+            lines.append(f"the {positive['changed']} rows whose label the threshold changed have no such type")
     if "accepted" in data:
         row = data["accepted"]
         kept = "no answer was accepted" if row["accuracy"] is None else "kept" if row["kept"] else "BROKEN here"
@@ -296,14 +317,15 @@ def _importance(model: Any, judged: Any) -> dict[str, Any] | None:
 def _importance_table(found: dict[str, Any]) -> list[str]:
     columns = found["columns"][:MOST_CLASSES]
     has_shares = bool(columns) and columns[0]["exact_contribution"] is not None
-    rows = [["column", "accuracy lost, points", "chance of the truth lost, points"] + ["looked at"] * has_shares]
+    rows = [["column", "accuracy lost, points", "chance of the true class lost, points"] + ["looked at"] * has_shares]
     for one in columns:
         told = ["-" if one[what] is None else _points(one[what]) for what in ("accuracy_lost", "chance_lost")]
         rows.append([one["column"], *told, *([f"{one['exact_contribution']:.0%}"] if has_shares else [])])
     return [
-        f"what is lost if a column is shuffled (95 % interval), on {found['rows']} of {found['of']} rows:",
+        f"what is lost if the cells of a column are shuffled among the rows (95 % interval), on {found['rows']} of "
+        f"{found['of']} rows:",
         text_table(rows, right=range(1, len(rows[0]))),
-        *(["looked at: its share of the exact contributions to the decisions"] if has_shares else []),
+        *(["looked at: the share of this column in what decides the answers, computed exactly"] if has_shares else []),
     ]
 
 
@@ -350,7 +372,14 @@ def _class_table(classes: dict[str, Any]) -> str:
 def _threshold_table(data: dict[str, Any]) -> str:
     asked = data["positive"]["threshold"]
     has_cost = data["positive"]["cost_of_miss"] is not None
-    head = ["from", "called", "found (sensitivity)", "others cleared (specificity)", "right when called", "when not"]
+    head = [
+        "from chance",
+        "rows called",
+        "found (sensitivity)",
+        "others cleared (specificity)",
+        "right when called",
+        "right when not called",
+    ]
     rows = [head + ["cost of 100 rows, in false alarms"] * has_cost]
     for row in data["thresholds"]:
         mark = " *" if row["threshold"] == asked else ""

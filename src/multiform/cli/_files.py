@@ -24,7 +24,7 @@ def opened(path: str) -> multiform.tables.TableClassifier | multiform.tables.Mat
         return model
     kind = type(model).__name__
     if kind == "DiagnosisPlanner":
-        raise ValueError(f"{path} holds a plan, which does not predict tables; `multiform diagnose` uses it.")
+        raise ValueError(f"{path} holds a plan of tests and no model for tables; `multiform diagnose` follows it.")
     if not hasattr(model, "classes_"):
         raise ValueError(f"{path} holds a {kind} that is not fitted.")
     return multiform.tables.MatrixModel(model)
@@ -36,7 +36,7 @@ def opened_plan(path: str) -> Any:
 
     plan = multiform.files.load(path)
     if not isinstance(plan, DiagnosisPlanner) or not hasattr(plan, "plan_"):
-        raise ValueError(f"{path} holds a {type(plan).__name__} and no plan; `multiform plan` makes plans.")
+        raise ValueError(f"{path} holds a model ({type(plan).__name__}) and no plan; `multiform plan` makes plans.")
     return plan
 
 

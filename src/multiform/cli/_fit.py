@@ -13,7 +13,9 @@ import multiform
 from multiform.cli._files import check_output, write_model
 from multiform.cli._shared import (
     Console,
+    Number,
     Size,
+    WholeNumber,
     columns_table,
     command,
     missing_words,
@@ -69,7 +71,7 @@ def _column_options(command: Any) -> Any:
     "model_name",
     type=click.Choice(MODELS),
     help="loyalty (default): answers, chances, and how far to trust each. triage: also promises an accuracy. "
-    "cv: the most accurate on small tables, many models with trees. qms: one model, the fastest.",
+    "cv: the most accurate on small tables, many models together with trees. qms: a single model, the fastest.",
 )
 @click.option(
     "--target-accuracy",
@@ -82,27 +84,25 @@ def _column_options(command: Any) -> Any:
     help="With --model cv: trees (default) adds forests and boosting to our own models; none uses ours alone.",
 )
 @click.option("--confidence", type=share, help="How sure the promise is; 0.95 if not given.")
-@click.option(
-    "--noise", type=click.FloatRange(min=0), help="How much to smooth; chosen by cross-validation if not given."
-)
+@click.option("--noise", type=Number(min=0), help="How much to smooth; chosen by cross-validation if not given.")
 @click.option(
     "--components",
     "n_components",
-    type=click.IntRange(1, 100_000),
+    type=WholeNumber(1, 100_000),
     help="For experts: how detailed boundaries may be, q.",
 )
 @click.option(
     "--alpha",
-    type=click.FloatRange(0, 1, max_open=True),
+    type=Number(0, 1, max_open=True),
     help="For experts: pairs whose ratio is below this are left alone.",
 )
 @click.option("--solver", type=click.Choice(["adam", "cpm", "cpm-literal"]), help="For experts: how to train.")
-@click.option("--max-iter", type=click.IntRange(min=1), help="For experts: passes over the data.")
+@click.option("--max-iter", type=WholeNumber(min=1), help="For experts: passes over the data.")
 @click.option(
     "--memory",
     type=Size(),
-    help="Where a table needs more than this, as 1GB, its rows are not kept in memory but read anew for every pass, "
-    "and the model is qms; half of the machine's memory if not given.",
+    help="If a table needs more memory than this, for example 1GB, its rows are not kept in memory but read again for "
+    "every pass, and the model is qms; half of the machine's memory if not given.",
 )
 @click.option("--balanced", is_flag=True, help="Give rare classes more weight.")
 @_column_options
@@ -114,8 +114,8 @@ def fit(
     """Train a model on a table and write it to a file.
 
     FILE is CSV, TSV, Excel (.xlsx, .ods), Parquet, Arrow or NPZ, - for standard input; several files, or a pattern,
-    are one table. What each column is taken for is shown, and saved with the model; --as-number and its like overrule
-    it.
+    are one table. What each column is taken for is shown, and saved with the model; --as-number, --as-date and so
+    on say it better.
     """
     model_name = _model_name(options)
     found = multiform.tables.sources(files, **how)
@@ -140,7 +140,7 @@ def fit(
         write_model(model, output, seed=options["random_state"], estimate=expected.as_dict(timed=False))
     for column in model.columns_:
         if (odd := multiform.tables.nearly_numbers(column, frame[column.name])) is not None:
-            console.note(f"column {column.name!r} is taken as {column.role}: {odd[0]}; {odd[1]}")
+            console.note(f"column {column.name!r} is taken as {column.role}, but {odd[0]}; {odd[1]}")
     _say_notes(console, model)
     told = multiform.files.describe(output)
     data = {
@@ -261,10 +261,7 @@ def _say_notes(console: Console, model: Any) -> None:
         )
     for column in model.columns_:
         if column.role == "identifier":
-            console.note(
-                f"column {column.name!r} was left out as an identifier ({column.why}); --as-number or "
-                "--as-category keeps it."
-            )
+            console.note(f"column {column.name!r} was left out ({column.why}); --as-number or --as-category keeps it.")
     if training["group_column"] is None:
         for name in training["repeated_identifiers"]:
             console.note(
@@ -282,18 +279,25 @@ def _text(model: Any, data: dict[str, Any]) -> str:
         "",
         columns_table(data["columns"], MOST_SHOWN),
         "",
-        f"{data['kind']}, trained on {width} column{'s' * (width != 1)} of numbers in {data['seconds']:.1f} s",
+        f"{_kind(data['kind'])} trained on {width} column{'s' * (width != 1)} of numbers in {data['seconds']:.1f} s",
         *_estimates(model.estimator_, data["estimate"]),
         f"written to {data['model']}, {data['bytes']:,} bytes",
     ]
     return "\n".join(lines)
 
 
+def _kind(name: str) -> str:
+    """A model by the word of --model, with the name that it has in Python."""
+    found = [one for one in MODELS if name.lower() == f"{one}classifier"]
+    found += ["cv"] * (name == "QMSClassifierCV")
+    return f"{found[0]} model ({name})" if found else name
+
+
 def _estimates(estimator: Any, expected: dict[str, Any]) -> list[str]:
     """What to expect of new rows, by rows that the models did not see."""
     value, low, high = (f"{100 * expected[name]:.1f}" for name in ("value", "low", "high"))
     took = f", {expected['seconds']:.1f} s" if expected["seconds"] >= 0.05 else ""
-    lines = [f"estimated accuracy on new rows {value} % (95 % interval {low} to {high}; {expected['how']}{took})"]
+    lines = [f"estimated accuracy on new rows {value} % (95 % interval {low} to {high}; by {expected['how']}{took})"]
     judge: Any = estimator if hasattr(estimator, "loyalty_table_") else getattr(estimator, "estimator_", None)
     if hasattr(judge, "loyalty_table_"):
         rows = [["how far to trust an answer", "rows", "share", "accuracy"]]
@@ -308,8 +312,8 @@ def _estimates(estimator: Any, expected: dict[str, Any]) -> list[str]:
         accepted = sum(c.n_accepted for c in estimator.certificates_)
         share = accepted / tested if tested else float("nan")
         lines += [
-            f"promise: accepted answers are right at least {estimator.target_accuracy:.2%} of the time, "
-            f"with confidence {estimator.confidence:.0%} ({estimator.guarantee_})",
-            f"accepted {share:.2%} of the calibration rows; the rest is deferred, to be decided by somebody else",
+            f"promise: at least {estimator.target_accuracy:.2%} of the accepted answers are right, with confidence "
+            f"{estimator.confidence:.0%} ({estimator.guarantee_} guarantee)",
+            f"of the rows that were held out to prove it, {share:.2%} were accepted; the others are left to a person",
         ]
     return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,16 @@ import click
 
 import multiform
 from multiform.cli._files import check_output, opened
-from multiform.cli._shared import Console, columns_table, command, model_file, one_line, text_table
+from multiform.cli._shared import TABLES, Console, columns_table, command, model_file, one_line, text_table
 
-TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".ods", ".parquet")
+FIGURES = {  # of a training, as people say them
+    "rare_classes": "classes of fewer than 5 rows",
+    "classes_alike": "classes that differ only in case or blanks",
+    "deciding_columns": "held-out rows that a column alone is enough to predict:",
+    "repeated_identifiers": "identifiers whose values repeat",
+    "group_column": "rows were held out together by the column",
+    "groups": "different values of that column",
+}
 SAME_LABELS, LARGEST_DIFFERENCE = 0.999, 1e-3  # rows on a boundary may fall on either side of it
 MOST_LETTERS = 2000  # of a note or a figure of the training
 
@@ -28,7 +36,9 @@ def info(model_path: str | None, console: Console) -> None:
     """
     if model_path is None:
         data = _installation()
-        console.result(data, text_table([["", ""], *([key, str(value)] for key, value in data.items())]).lstrip("\n"))
+        words = {"threads": "threads it uses", "kernel": "instructions (kernel)"}
+        rows = [[words.get(key, key), str(value)] for key, value in data.items()]
+        console.result(data, text_table([["", ""], *rows]).lstrip("\n"))
         return
     if Path(model_path).suffix.lower() in TABLES and not multiform.files.is_model_file(model_path):
         raise ValueError(
@@ -47,16 +57,16 @@ def info(model_path: str | None, console: Console) -> None:
 @click.option(
     "--numbers",
     is_flag=True,
-    help="Take one matrix X of numbers instead of the columns: those that the columns are turned into.",
+    help="Take one matrix X of the numbers that the columns become, instead of the columns themselves.",
 )
-@click.option("--double", is_flag=True, help="That matrix holds doubles instead of floats.")
+@click.option("--double", is_flag=True, help="With --numbers: the matrix holds doubles instead of floats.")
 @click.option(
     "--check",
     metavar="FILE",
     help="Compare the answers with Python's on this table, usually that of training, before writing.",
 )
 def export(model_path: str, onnx_path: str, numbers: bool, double: bool, check: str | None, console: Console) -> None:
-    """Write a model as ONNX, which onnxruntime reads without Python.
+    """Write a model as ONNX, a format that other programs read without Python (by onnxruntime).
 
     The inputs are the columns of the table as they are: numbers as doubles, dates as seconds since 1970, all others as
     text. The outputs are label and probabilities; loyalty and loyalty_score, or accepted and trust, where the model has
@@ -67,6 +77,8 @@ def export(model_path: str, onnx_path: str, numbers: bool, double: bool, check: 
     check_output(onnx_path, [model_path])
     model = opened(model_path)
     of_table = isinstance(model, multiform.tables.TableClassifier) and not numbers
+    if double and not numbers and isinstance(model, multiform.tables.TableClassifier):
+        raise click.UsageError("--double is for --numbers; columns of numbers are doubles anyway")
     if check is not None and not of_table:
         raise click.UsageError("--check works with models that read a table's columns, and not with --numbers")
     converted = to_onnx(model if of_table else model.estimator_, None if check else onnx_path, double=double)
@@ -155,19 +167,92 @@ def _text(path: str, data: dict[str, Any]) -> str:
         lines.append(f"columns: {', '.join(_told(one) for one in columns[:30])}")
     lines += ["what the file contains of the rows that it was trained on:"]
     lines += [f"- {_told(sentence, MOST_LETTERS)}" for sentence in data["holds"]["sentences"]] + [""]
-    lines += _flat("training", data["training"])
-    lines += _flat("notes", data["notes"])
+    lines += ["how it was made:", *_made(data["notes"], data["training"])]
     return "\n".join(lines)
+
+
+def _made(notes: dict[str, Any], training: dict[str, Any]) -> list[str]:
+    """What is known of the training, in words; figures that there are no words for, by their names."""
+    inner = training.get("estimator") if isinstance(training.get("estimator"), dict) else {}
+    left = {"notes": dict(notes), "training": dict(training), "estimator": dict(inner or {})}
+    left["training"].pop("estimator", None)
+    lines = []
+    for room, keys, told in (
+        ("notes", ("command",), lambda command: f"by the command: {command}"),
+        ("training", ("rows", "class_counts"), _rows),
+        ("training", ("n_features",), lambda n: f"it reads {n:d} columns"),
+        ("training", ("rows_without_label",), lambda n: f"{n:d} rows without a label were left out" * bool(n)),
+        ("estimator", ("kind", "n_features"), lambda kind, n: f"the model is a {kind} on {n:d} columns of numbers"),
+        ("notes", ("estimate",), _estimate),
+        ("estimator", ("loyalty",), _types),
+        ("training", ("loyalty",), _types),
+        ("estimator", ("promise",), _promise),
+        ("training", ("promise",), _promise),
+        ("estimator", ("shares",), _shares),
+        ("training", ("shares",), _shares),
+        ("training", ("plan",), _plan),
+        ("estimator", ("passes",), lambda n: f"{n:d} passes over the rows"),
+        ("training", ("passes",), lambda n: f"{n:d} passes over the rows"),
+        ("estimator", ("accuracy",), lambda share: f"accuracy on rows that were held out {share:.1%}"),
+        ("training", ("accuracy",), lambda share: f"accuracy on rows that were held out {share:.1%}"),
+    ):
+        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):  # a file may say anything
+            lines.append(_told(told(*(left[room][key] for key in keys)), MOST_LETTERS))
+            for key in keys:
+                del left[room][key]
+    rest = _flat("", left["notes"]) + _flat("", left["training"]) + _flat("", left["estimator"])
+    return [f"- {line}" for line in (*lines, *rest) if line]
+
+
+def _rows(n: int, classes: dict[str, int]) -> str:
+    return f"trained on {n:,d} rows: " + ", ".join(f"{label} {count:,d}" for label, count in classes.items())
+
+
+def _estimate(found: dict[str, Any]) -> str:
+    value, low, high = (f"{100 * found[name]:.1f}" for name in ("value", "low", "high"))
+    return f"estimated accuracy on new rows {value} % (95 % interval {low} to {high}; by {found['how']})"
+
+
+def _types(table: dict[str, Any]) -> str:
+    told = (
+        f"{multiform.metrics.type_words(level)} {row['share']:.1%} of the rows, of which "
+        + (f"{row['accuracy']:.1%} are right" if row["count"] else "nothing is known")
+        for level, row in table.items()
+    )
+    return f"how far to trust an answer: {'; '.join(told)}"
+
+
+def _promise(found: dict[str, Any]) -> str:
+    return (
+        f"promise: at least {found['target_accuracy']:.2%} of the accepted answers are right, with confidence "
+        f"{found['confidence']:.0%} ({found['guarantee']} guarantee); {found['coverage']:.1%} of the rows that "
+        "were held out to prove it were accepted"
+    )
+
+
+def _shares(found: dict[str, float]) -> str:
+    return "the ensemble is " + ", ".join(f"{name} {part:.0%}" for name, part in found.items())
+
+
+def _plan(found: dict[str, Any]) -> str:
+    return (
+        f"order of the tests: {', '.join(found['order'])}; expected cost {found['expected_cost']:.2f} a patient, all "
+        f"tests {found['panel_cost']:.2f}; accuracy to keep {found['theta']:.1%}, stopping level {found['level']:g}"
+    )
 
 
 def _flat(name: str, value: Any) -> list[str]:
     if isinstance(value, dict):
-        return [line for key, entry in value.items() for line in _flat(f"{name} {key}", entry)]
+        return [line for key, entry in value.items() for line in _flat(f"{name} {key}".strip(), entry)]
     if value is None or value == []:
         return []
     if isinstance(value, float):
         value = f"{value:.6g}"
-    return [f"{_told(name).replace('_', ' ')}: {_told(value, MOST_LETTERS)}"]
+    if isinstance(value, list):
+        value = ", ".join(" = ".join(map(str, one)) if isinstance(one, list) else str(one) for one in value)
+    first, _, rest = name.partition(" ")
+    told = f"{FIGURES.get(first, first.replace('_', ' '))} {rest}".strip()
+    return [f"{_told(told)}: {_told(value, MOST_LETTERS)}"]
 
 
 def _told(value: Any, most: int = 80) -> str:

@@ -234,7 +234,9 @@ def _workbook(part: Path) -> Iterator[Write]:
     try:
         import xlsxwriter
     except ImportError as error:
-        raise ImportError('Workbooks are written with xlsxwriter; pip install "multiform[cli]".') from error
+        raise ImportError(
+            'Workbooks are written with xlsxwriter; install it with pip install "multiform[cli]".'
+        ) from error
     whole = multiform.columns.polars().concat(frames, how="vertical_relaxed")
     settings = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}
     content = io.BytesIO()  # written by ourselves: of a full disk xlsxwriter makes an error of its own

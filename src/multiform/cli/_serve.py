@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from multiform.cli._app import Terminated
-from multiform.cli._shared import Console, command, one_line
+from multiform.cli._shared import Console, WholeNumber, command, one_line
 from multiform.cli._sooner import load_scikit_learn
 from multiform.cli._terminal import say, visible
 
@@ -35,9 +35,7 @@ REMOTE = (
     reads=False,  # the first question comes sooner
 )
 @click.argument("path", metavar="FILE")
-@click.option(
-    "--port", type=click.IntRange(1, 65535), help="The port to listen at; 8440, or any free one, if not given."
-)
+@click.option("--port", type=WholeNumber(1, 65535), help="The port to listen at; 8440, or any free one, if not given.")
 @click.option(
     "--host",
     default="127.0.0.1",
@@ -66,9 +64,9 @@ def serve(
 ) -> None:
     """Open a model or a plan in the browser, and answer other programs (/v1, described at /openapi.json).
 
-    Only this machine can reach the page, and only with the address that is printed: its token is good for one browser.
-    Programs send the other token, as the header Authorization: Bearer TOKEN. Nothing that is sent is kept on disk.
-    Ctrl-C stops it.
+    Only this machine can reach the page, and only with the address that is printed, which holds a secret word (a token)
+    and is good for one browser. Programs send another token, in the header Authorization: Bearer TOKEN. Nothing that is
+    sent is kept on disk. Ctrl-C stops it.
     """
     for needed in ("starlette", "uvicorn", "jinja2"):
         if find_spec(needed) is None:

@@ -20,11 +20,45 @@ import click
 import multiform
 from multiform.cli._terminal import say, visible, visible_json
 
+TABLES = (".csv", ".tsv", ".txt", ".xlsx", ".ods", ".parquet")  # names of files that are hardly models
+MOST_LAST = 160  # letters in the last column of a table: nothing stands beside it
 # As in `multiform.tables`, which takes a while to import; a test compares them.
 FORMATS = ("csv", "tsv", "xlsx", "ods", "parquet", "arrow", "npz")
 
+
+class _InWords:
+    """Ranges of numbers as people say them."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        try:
+            return super().convert(value, param, ctx)  # type: ignore[misc]
+        except click.BadParameter:
+            allowed = f"{self.name} {self._describe_range()}".rstrip()  # type: ignore[attr-defined]
+            self.fail(f"it takes a {allowed}, and you gave {value}", param, ctx)  # type: ignore[attr-defined]
+
+    def _describe_range(self) -> str:
+        range_: Any = self
+        low = None if range_.min is None else f"{'above' if range_.min_open else 'from'} {range_.min:,}"
+        high = None if range_.max is None else f"{'below' if range_.max_open else 'to'} {range_.max:,}"
+        if low and not high and not range_.min_open:
+            return f"of at least {range_.min:,}"
+        return " ".join(filter(None, [low, "and" if low and high and range_.max_open else None, high]))
+
+
+class Number(_InWords, click.FloatRange):
+    """A number within a range."""
+
+    name = "number"
+
+
+class WholeNumber(_InWords, click.IntRange):
+    """A whole number within a range."""
+
+    name = "whole number"
+
+
 model_file: Callable[[Any], Any] = click.argument("model_path", metavar="MODEL")
-share = click.FloatRange(0, 1, min_open=True, max_open=True)
+share = Number(0, 1, min_open=True, max_open=True)
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]
@@ -67,7 +101,14 @@ def _put_in_order(options: dict[str, Any]) -> None:
     """A table where the model is expected, and the other way round, is what was meant; it is said."""
     files, model = options["files"], options.get("model_path")
     models = [path for path in files if multiform.files.is_model_file(path)]
-    if model is not None and len(models) == 1 and not multiform.files.is_model_file(model):
+    both = [options[name] for name in ("first_path", "second_path") if name in options]
+    tables = [path for path in both if not multiform.files.is_model_file(path)]
+    if models and len(both) - len(tables) + len(models) == 2:
+        first, second = [path for path in (*both, *files) if path not in tables and path in (*both, *models)]
+        options |= {"first_path": first, "second_path": second}
+        options["files"] = tuple(path for path in (*both, *files) if path not in (first, second))
+        options["console"].note(f"{first} and {second} are the models, which come first; {tables[0]} is a table.")
+    elif model is not None and len(models) == 1 and not multiform.files.is_model_file(model):
         options["model_path"] = models[0]
         options["files"] = tuple(path for path in (model, *files) if path != models[0])
         options["console"].note(f"{models[0]} is the model and {model} a table; the model comes first.")
@@ -85,7 +126,7 @@ def threshold_options(command: Any) -> Any:
     for option in (
         click.option(
             "--cost-of-miss",
-            type=click.FloatRange(min=0, min_open=True),
+            type=Number(min=0, min_open=True),
             metavar="TIMES",
             help="How many false alarms one missed case is worth. It sets the threshold: 9 means 0.1.",
         ),
@@ -97,7 +138,7 @@ def threshold_options(command: Any) -> Any:
         click.option(
             "--positive",
             metavar="CLASS",
-            help="The class you are looking for, for example ill. Of two classes it is guessed, and said.",
+            help="The class you are looking for, for example ill. Of two classes one is guessed if you do not say it.",
         ),
     ):
         command = option(command)
@@ -107,7 +148,7 @@ def threshold_options(command: Any) -> Any:
 def seed_and_jobs(command: Any) -> Any:
     """What makes a result the same again, and how many threads work on it."""
     text = "The same seed gives the same result."
-    seeds = click.IntRange(0, 2**32 - 1)
+    seeds = WholeNumber(0, 2**32 - 1)
     seed = click.option("--seed", "random_state", type=seeds, default=0, help=text)
     text = "Number of threads; all cores if not given."
     return seed(click.option("--jobs", "n_jobs", type=int, callback=_threads, help=text)(command))
@@ -128,7 +169,7 @@ def names(*option: str, help: str) -> Callable[[Any], Any]:
     return click.option(*option, multiple=True, callback=read, metavar="NAMES", help=help)
 
 
-missing_words = names("--na", "missing", help="Words or numbers that stand for a missing value, as lost,999.")
+missing_words = names("--na", "missing", help="Words or numbers that stand for a missing value, for example lost,999.")
 
 
 class Console:
@@ -253,7 +294,7 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
     type    share
     strong   70 %
     """
-    rows = [[one_line(cell) for cell in row] for row in rows]
+    rows = [[*map(one_line, row[:-1]), *(one_line(cell, MOST_LAST) for cell in row[-1:])] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -266,10 +307,12 @@ def text_table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
 def columns_table(columns: Sequence[dict[str, Any]], most: int | None = None) -> str:
     """What each column of a table was taken for."""
     rows = [["column", "taken as", "becomes", "because"]]
-    rows += [[one["name"], one["role"], str(len(one["becomes"])), one["why"]] for one in columns[:most]]
+    for one in columns[:most]:
+        n = len(one["becomes"])
+        rows.append([one["name"], one["role"], f"{n} number{'s' * (n != 1)}" if n else "left out", one["why"]])
     if most is not None and len(columns) > most:
         rows.append([f"and {len(columns) - most} more", "", "", "`multiform info` lists them"])
-    return text_table(rows, right=[2])
+    return text_table(rows)
 
 
 def one_line(text: str, most: int = 80) -> str:

@@ -66,6 +66,9 @@ IDENTIFIER_NAME = re.compile(r"(^|[\s_.-])(id|ids|uid|uuid|guid)$", re.IGNORECAS
 CAMEL_IDENTIFIER = re.compile(r"[a-z]I[Dd]$")  # "humid" and "paid" end so, too: the capital matters
 DISTINCT_NAME = re.compile(r"(^|[\s_.-])(key|nr|no|rowid|row|index|idx)$", re.IGNORECASE)
 COUNTS = "it counts the rows"
+AS_ASKED = "as you asked"
+
+DATE_LETTERS = {"%Y": "YYYY", "%y": "YY", "%m": "MM", "%b": "Mon", "%d": "DD", "%H": "hh", "%M": "mm", "%S": "ss"}
 
 NOT = "no"  # what an empty cell beside crosses is
 MOST_SPELLINGS = 12  # of yes and no, and of missing, in one column
@@ -123,7 +126,7 @@ def decide(
     """
     name = str(series.name)
     if role in ("drop", "identifier"):
-        return Dropped(name, "asked for", "dropped" if role == "drop" else role)
+        return Dropped(name, AS_ASKED, "dropped" if role == "drop" else role)
     if not is_plain(series):
         return Dropped(name, f"its type, {series.dtype}, is none that can be used", "dropped")
     if role is not None:
@@ -153,7 +156,7 @@ def _constant(series: Any, n_distinct: int, n_present: int) -> Dropped | None:
 
 
 def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_words: int, commas: bool) -> Column:
-    name, why = str(series.name), "asked for"
+    name, why = str(series.name), AS_ASKED
     if role == "category":
         return Category.learn(name, why, text.to_list(), most=most_categories)
     if role == "text":
@@ -171,8 +174,8 @@ def _as_asked(series: Any, text: Any, role: str, most_categories: int, most_word
         date = _date(series, text.drop_nulls(), why)
         if date is None:
             raise TableError(
-                f"Column {name!r} was to be read as a date, and no format reads all of it; "
-                f"the formats are {', '.join(DATE_FORMATS)}."
+                f"Column {name!r} was to be read as a date, and no known way to write dates fits all of its cells: "
+                f"{'; '.join(written_date(one) for one in DATE_FORMATS if '%H' not in one)}; or with a time."
             )
         return date
     raise TableError(f"The role of column {name!r} must be one of {', '.join(ROLES)}; got {role!r}.")
@@ -196,12 +199,24 @@ def _date(series: Any, present: Any, why: str) -> Date | None:
         format = fitting[0]
         has_time = "%H" in format
         others = [one for one in fitting[1:] if ("%y" in one) == ("%y" in format)]
-        why += f"; {others[0]} reads it as well ({format})" if others else f" ({format})"
+        other = f"; {written_date(others[0])} would fit, too" if others else ""
+        why += f" ({written_date(format)}{other})"
         why = _with_words(why, present)
     seconds, _ = as_dates(series, format)
     missing = np.isnan(seconds)
     has_time = has_time and bool((seconds[~missing] % DAY).any())  # a spreadsheet program writes midnight beside a day
     return Date(str(series.name), why, format, has_time, bool(missing.any()), float(np.median(seconds[~missing])))
+
+
+def written_date(format: str) -> str:
+    """A format of dates as people write it.
+
+    >>> written_date("%d.%m.%Y %H:%M")
+    'DD.MM.YYYY hh:mm'
+    """
+    for code, letters in DATE_LETTERS.items():
+        format = format.replace(code, letters)
+    return format
 
 
 def _shape(format: str) -> re.Pattern[str]:
@@ -256,10 +271,10 @@ def _identifying(name: str, values: Doubles, n_distinct: int) -> str | None:
         return COUNTS
     distinct = _in_cells(n_distinct, len(values))
     if _named(name, n_distinct, len(values)) or (n_distinct == len(values) and DISTINCT_NAME.search(name)):
-        return f"its name says so; {distinct}"
+        return f"its name says that it names rows; {distinct}"
     shortest, longest = (len(f"{value:.0f}") for value in (np.abs(values).min(), np.abs(values).max()))
     is_long = longest == shortest >= LONG_NUMBER and 2 * n_distinct >= len(values)
-    return f"{distinct}, numbers of the same length" if is_long else None
+    return f"it names rows: {distinct}, all of the same length" if is_long else None
 
 
 def _named(name: str, n_distinct: int, n_cells: int) -> bool:
@@ -321,13 +336,13 @@ def _words(name: str, text: Any, present: Any, n_distinct: int, most_categories:
     if n_words < MANY_WORDS and len(present) >= ENOUGH_ROWS:
         distinct = _in_cells(n_distinct, len(present))
         if n_distinct >= ALMOST_ALL * len(present):
-            return Dropped(name, distinct, "identifier")
+            return Dropped(name, f"it names rows: {distinct}", "identifier")
         if _named(name, n_distinct, len(present)):
-            return Dropped(name, f"its name says so; {distinct}", "identifier")
+            return Dropped(name, f"its name says that it names rows; {distinct}", "identifier")
         if 2 * n_distinct >= len(present) and n_distinct > MANY_VALUES:
             commonest = int(present.value_counts()["count"].max())
             if commonest <= COMMON * len(present):
-                return Dropped(name, distinct, "identifier")
+                return Dropped(name, f"it names rows: {distinct}", "identifier")
     if n_distinct > MANY_VALUES and n_words >= MANY_WORDS:
         return _text(name, f"{n_words:.0f} words a cell, {n_distinct} distinct texts", text, most_words)
     why = f"{n_distinct} distinct value{'s' * (n_distinct != 1)}"

@@ -66,7 +66,7 @@ class Notation(NamedTuple):
         if self.unit:
             told.append(f"the unit {self.unit}")
         if self.bounds:
-            told.append("signs as > and < left out")
+            told.append("signs like > and < left out")
         return ", ".join(told)
 
 

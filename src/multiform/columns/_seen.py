@@ -333,8 +333,8 @@ class Seen:
             first, last, least, greatest, mean, mean_here = (self.shown(one) for one in told)
             sentence = (
                 f"mean {mean} in training ({first} to {last}), {mean_here} here ({least} to {greatest}); "
-                f"{_percent(before[worst])} of the values were at most {self.shown(self.values[worst])}, "
-                f"{_percent(after[worst])} are"
+                f"{_percent(before[worst])} of the values were at most {self.shown(self.values[worst])} there, "
+                f"{_percent(after[worst])} are here"
             )
             return Shift(name, "values", float(before[worst]), float(after[worst]), p, sentence)
         # Values that training had once or twice say how many there are that it happened not to have (Good and Turing).
@@ -353,7 +353,7 @@ class Seen:
         else:
             value = self.shown(self.values[worst])
             sentence = (
-                f"{_percent(before[worst])} of the values were {value!r} in training, {_percent(after[worst])} are"
+                f"{_percent(before[worst])} of the values were {value!r} in training, {_percent(after[worst])} are here"
             )
         p = min(1.0, float(p_values.min()))
         return Shift(name, "values", float(before[worst]), float(after[worst]), p, sentence)

@@ -50,8 +50,8 @@ class Losses:
                 if truth not in labels or not isinstance(given[truth], Mapping) or not {*given[truth]} <= {*labels}:
                     raise ValueError(
                         "losses of DiagnosisPlanner must map each true class to what each wrong answer costs, as "
-                        f"{{{labels[-1]!r}: {{{labels[0]!r}: 5000}}}}; the classes are {labels}, and got "
-                        f"{truth!r}: {given[truth]!r}."
+                        f"{{{labels[-1]!r}: {{{labels[0]!r}: 5000}}}}; the classes are "
+                        f"{', '.join(map(repr, labels))}, and got {truth!r}: {given[truth]!r}."
                     )
             lacking = [(j, k) for j in labels for k in labels if j != k and k not in given.get(j, {})]
             if lacking:

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
+from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Floats, Ints
 from multiform.classifier import QMSClassifier
 from multiform.defaults import auto_passes, batch_size_for, components_for
@@ -339,19 +340,25 @@ class MaskedModels(FoldedPatients):
         """Both classifiers, each with the setting that unseen patients like best, and how they are mixed."""
         n, everybody = len(self.target), (np.arange(len(self.target)), self.done)
         self._copies = self._masked_copies(int(np.clip(MASKED_ROWS // n, FEWEST_COPIES, MOST_COPIES)))
+        copies, tried = len(self._copies[0]) / n, len(self._judging) / self.n_folds
+        last = 1 + 1 / copies  # in units of one training of all folds on the copies
+        searched = 0.0 if like is not None else tried * (len(self._settings) * last + 2)
+        done = searched / (searched + last)
         if like is not None:
             self._chosen, self._idle, self.flattery = like._chosen, like._idle, like.flattery
         else:
             judges = self._masked_copies(TRIED_ON)
-            setting, _ = self._best(self._copies, judges, self._settings)
-            self._leave_out_idle(setting, judges)
-            setting_of_all, self.flattery = self._best(everybody, everybody, self._settings)
+            with progress.part(0.0, 0.7 * done):
+                setting, _ = self._best(self._copies, judges, self._settings)
+            with progress.part(0.7 * done, 0.9 * done):
+                self._leave_out_idle(setting, judges)
+            with progress.part(0.9 * done, done):
+                setting_of_all, self.flattery = self._best(everybody, everybody, self._settings)
             self._chosen = setting, setting_of_all
         folds = range(self.n_folds)
-        masked, full = (
-            self._fitted(copies, setting, folds)
-            for copies, setting in zip((self._copies, everybody), self._chosen, strict=True)
-        )
+        with progress.part(done, 1 - (1 - done) / (1 + copies)):
+            masked = self._fitted(self._copies, self._chosen[0], folds)
+        full = self._fitted(everybody, self._chosen[1], folds)
         X = read_inputs(self.rows, self.done, self.column_owner)
         told, temperatures = [], []
         for models in (masked, full):
@@ -388,11 +395,13 @@ class MaskedModels(FoldedPatients):
         """
         if not 1 < self.n_tests <= SOUNDED_UP_TO:
             return
-        models = self._fitted(self._copies, setting, self._judging)
+        with progress.part(0.0, 0.3):
+            models = self._fitted(self._copies, setting, self._judging)
         before, temperature = self._loss(models, judges)
         own = np.flatnonzero(np.isin(self.fold, self._judging))
         gains = np.zeros((self.n_tests, len(own)))
         for t in range(self.n_tests):
+            progress.tell(0.3 + 0.4 * t / self.n_tests, f"what test {t + 1} of {self.n_tests} adds")
             for _ in range(SOUNDED_WITH):
                 size, place = self._random.random((len(own), 1)), self._random.random((len(own), self.n_tests))
                 known = ((place < size) | self._always) & self.done[own]
@@ -404,7 +413,9 @@ class MaskedModels(FoldedPatients):
         idle = (gains.mean(axis=1) < error) & ~self._always
         if idle.any() and not idle.all():
             self._idle = idle
-            if self._loss(self._fitted(self._copies, setting, self._judging), judges)[0] >= before:
+            with progress.part(0.7, 1.0):
+                again = self._fitted(self._copies, setting, self._judging)
+            if self._loss(again, judges)[0] >= before:
                 self._idle = np.zeros(self.n_tests, dtype=bool)
 
     def _losses(self, models: Quadratics, judges: Copies, temperature: float) -> Doubles:
@@ -429,8 +440,9 @@ class MaskedModels(FoldedPatients):
         who, X = who[judged], read_inputs(self.rows[who[judged]], known[judged], self.column_owner)
         fold, target, places = self.fold[who], self.target[who], np.arange(len(who))
         losses, right = [], []
-        for setting in settings:
-            scores = self._fitted(copies, setting, folds).own_scores(X, fold)
+        for k, setting in enumerate(settings):
+            with progress.part(k / len(settings), (k + 1) / len(settings)):
+                scores = self._fitted(copies, setting, folds).own_scores(X, fold)
             losses.append(-log_softmax(scores / fit_temperature(scores, target), axis=1)[places, target])
             right.append(scores.argmax(axis=1) == target)
         best = int(np.mean(losses, axis=1).argmin())

@@ -45,6 +45,7 @@ from multiform.state import (
 from multiform.triage import Certificate
 
 MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into the search
+FIRST_SHARE = 0.85  # of that, into the first ones, where folds are drawn again
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 TOO_FEW_PATIENTS, TOO_FEW_OF_A_CLASS = 50, 5  # below, a warning
@@ -486,8 +487,11 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO
             others = range(1, DRAWN_AGAIN + 1) if few and self.level == "auto" else ()
             drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
-            first = masked(seed, folds)
-            again = [planned(masked(seed + 1 + one, found, first), []) for one, found in enumerate(drawn)]
+            done = FIRST_SHARE if drawn else 1.0
+            with progress.part(0.0, done):
+                first = masked(seed, folds)
+            with progress.part(done, 1.0):
+                again = [planned(masked(seed + 1 + one, found, first), []) for one, found in enumerate(drawn)]
             planning = planned(first, again)
         else:
             about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
@@ -513,7 +517,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "give confidence to have it promised."
             )
         if recalls and self.confidence is None:
-            raise ValueError("target_recall of DiagnosisPlanner is a promise; give confidence, as 0.95, too.")
+            raise ValueError("target_recall of DiagnosisPlanner is a promise; give confidence, too, for example 0.95.")
         if self.confidence is not None and not recalls and self.target_accuracy is None:
             raise ValueError(
                 "confidence of DiagnosisPlanner needs something to promise; give target_accuracy or target_recall, too."
@@ -522,7 +526,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if label not in classes.tolist() or not (isinstance(share, Real) and 0 < float(share) < 1):
                 raise ValueError(
                     "target_recall of DiagnosisPlanner must map classes to numbers greater than 0 and less than 1; the "
-                    f"classes are {classes.tolist()}, and got {label!r}: {share!r}."
+                    f"classes are {', '.join(map(repr, classes.tolist()))}, and got {label!r}: {share!r}."
                 )
 
     def _decide(
@@ -546,16 +550,19 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             accuracy = planning.full_accuracy - planning.loss_at_chosen_levels(frontier, most_loss)
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
-                kept, given = f"theta={theta:.3f} within tolerance={self.tolerance:g}", "tolerance or a lower theta"
+                kept = f"theta={theta:.3f} (the accuracy to keep) within tolerance={self.tolerance:g}"
+                given = "tolerance or a lower theta"
                 if self.losses is not None:
                     kept, given = f"the loss of full evidence within tolerance={self.tolerance:g}", "tolerance"
                 elif self.target_accuracy is not None:
                     kept, given = f"target_accuracy={self.target_accuracy:g}", "tolerance or a lower target_accuracy"
                 half = min(frontier, key=lambda one: abs(one.cost_share - 0.5))
+                limit = "" if self.max_hours is None else " for which there is time"
                 warnings.warn(
-                    f"No stopping level of DiagnosisPlanner keeps {kept}; the plan buys all evidence. Give more "
-                    f"patients, a larger {given}: for {half.cost_share:.0%} of the cost {half.accuracy:.1%} of the "
-                    f"patients would be answered right, with all evidence {planning.full_accuracy:.1%}.",
+                    f"DiagnosisPlanner found no point to stop early that keeps {kept}; the plan buys all evidence"
+                    f"{limit}. Give more patients, a larger {given}: for {half.cost_share:.0%} of the cost "
+                    f"{half.accuracy:.1%} of the patients would be answered right, with all evidence "
+                    f"{planning.full_accuracy:.1%}.",
                     ThetaNotReachedWarning,
                     stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
@@ -796,7 +803,7 @@ def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> di
         if column.dtype.kind in "mM":
             raise ValueError(
                 f"Feature {name!r} of DiagnosisPlanner holds dates, and a plan takes numbers and categories; give days "
-                "instead, as since the first visit."
+                "instead, for example since the first visit."
             )
     return columns
 
@@ -815,8 +822,8 @@ def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> No
     rarest = int(counts.argmin())
     if len(target) < TOO_FEW_PATIENTS or counts[rarest] < TOO_FEW_OF_A_CLASS:
         warnings.warn(
-            f"DiagnosisPlanner has {len(target)} patients, {counts[rarest]} of them {classes[rarest]}: its level, its "
-            "cost and its accuracy are rough guesses. Give more patients before anybody follows the plan.",
+            f"DiagnosisPlanner has {len(target)} patients, {counts[rarest]} of them {classes[rarest]}: when it stops, "
+            "what it costs and how accurate it is are rough guesses. Give more patients before it is followed.",
             FewPatientsWarning,
             stacklevel=5,
         )

@@ -65,6 +65,8 @@ FREE_UP_TO = 16  # tests: with more, each fold's own search takes its time, and 
 ASKED_STEPS = 40  # of the greedy order; after so many, what a test said last stands for what it would say next
 MANY_PATIENTS = 2_000  # from which on a plan need not be made again for every fold
 
+FIRST_RUNG = 0.4  # of the time of the search, that the first level takes
+WHOLE_SHARE = 0.2  # of the time of a level, that the plan of all patients takes
 LIMITS = ("budget", "max_hours", "loss_price")
 
 Stopped = Callable[[Sets], Words]  # who stops on some sets
@@ -276,7 +278,11 @@ class Planning:
     def frontier_point(self, level: float, order: tuple[int, ...] | None = None) -> FrontierPoint:
         """Cross-fitted figures of the plans that are made at a level, or of an order that needs no search."""
         whole = self.structure(level) if order is None else Plan.of_order(order, self.tariff.known)
-        outcomes = [one._outcome(level, order, whole) for one in (self, *self.again)]
+        progress.tell(WHOLE_SHARE, "searching an order of tests")
+        outcomes, drawn = [], (self, *self.again)
+        for k, one in enumerate(drawn):
+            with progress.part(*(WHOLE_SHARE + (1 - WHOLE_SHARE) * (k + end) / len(drawn) for end in (0, 1))):
+                outcomes.append(one._outcome(level, order, whole))
         cost, forgone, missed = (np.mean(part, axis=0) for part in zip(*outcomes, strict=True))
         self._outcomes[level, order] = cost, forgone, missed
         panel = self.tariff.panel_cost
@@ -323,7 +329,10 @@ class Planning:
             else:
                 # On few patients an order is cheap partly because they happen to stop early on it, sometimes too early:
                 # neither they nor their labels may have a part in the plan that they follow.
-                plans = [self.blind_to(one).plan(anchor, fold != one)[0] for one in folds]
+                plans = []
+                for one in folds:
+                    plans.append(self.blind_to(one).plan(anchor, fold != one)[0])
+                    progress.tell(len(plans) / len(folds), f"searching an order of tests, {len(plans)} of {len(folds)}")
             trace = Trace(self.n)
             for one, plan in zip(folds, plans, strict=True):
                 own = np.flatnonzero(fold == one)
@@ -344,17 +353,21 @@ class Planning:
         for one in range(self.judge.models.n_folds):
             others = fold != one
             groups = None if self.groups is None else self.groups[others]
-            charged = [
-                forgone[others].mean() + GUARD * standard_error(forgone[others], groups) for _, forgone, _ in outcomes
-            ]
-            allowed = [
-                (cost[others].mean() + (loss if most_loss is None else 0.0), missed)
-                for (cost, _, missed), loss in zip(outcomes, charged, strict=True)
-                if most_loss is None or loss <= most_loss
-            ]
-            if allowed:
-                _, missed = min(allowed, key=lambda found: found[0])
-                lost[~others] = missed[~others]
+            found: list[tuple[tuple[float, ...], Doubles]] = []
+            for cost, forgone, missed in outcomes:
+                mean, loss = float(cost[others].mean()), float(forgone[others].mean())
+                guarded = loss + GUARD * standard_error(forgone[others], groups)
+                if most_loss is None:
+                    found.append(((mean + guarded,), missed))
+                elif self.budget is not None:
+                    found.append(((loss, mean), missed))
+                elif guarded <= most_loss:
+                    found.append(((mean,), missed))
+            if found:
+                lost[~others] = min(found, key=lambda level: level[0])[1][~others]
+            elif self.max_hours is not None:  # there may be no time for everything
+                self.frontier_point(NOBODY_STOPS)
+                lost[~others] = self._outcomes[NOBODY_STOPS, None][2][~others]
         return float(lost.mean())
 
     def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
@@ -366,7 +379,7 @@ class Planning:
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:
         """The plan at this level for these training patients, or all; and what is known of its (first) order."""
         patients = np.ones(self.n, dtype=bool) if patients is None else patients
-        if self.tariff.waits or self.max_hours is not None:
+        if self.tariff.waits or (self.max_hours is not None and any(self.tariff.durations)):
             return self.in_rounds.plan(level, patients, exact)
         stopped = partial(self.judge.stopped, level)
         known = self.tariff.known
@@ -679,6 +692,12 @@ def standard_error(values: Doubles, groups: Indices | None = None) -> float:
     return float(np.sqrt((sums**2).sum() * len(sums) / (len(sums) - 1)) / len(values))
 
 
+def _rung(k: int, n: int) -> tuple[float, float]:
+    """The part of the time that a level takes: the first learns most of what the others ask, too."""
+    begin, end = (0.0 if at == 0 else FIRST_RUNG + (1 - FIRST_RUNG) * (at - 1) / max(1, n - 1) for at in (k, k + 1))
+    return begin, end
+
+
 def considered(
     ladder: Sequence[float],
     most_loss: float,
@@ -688,7 +707,7 @@ def considered(
     """The ladder climbed until a level loses hopelessly much, then a closer look above the cheapest that is allowed."""
     points: list[FrontierPoint] = []
     for k, level in enumerate(ladder):
-        with progress.part(k / len(ladder), (k + 1) / len(ladder)):
+        with progress.part(*_rung(k, len(ladder))):
             points.append(point(level))
         if points[-1].guarded_loss > HOPELESS * max(most_loss, 0.0) and len(points) > 1:
             break
@@ -705,7 +724,7 @@ def least_total(
     """All of the ladder, and a closer look on both sides of the level of the least cost and guarded loss together."""
     points = []
     for k, level in enumerate(ladder):
-        with progress.part(k / len(ladder), (k + 1) / len(ladder)):
+        with progress.part(*_rung(k, len(ladder))):
             points.append(point(level))
     best = min(range(len(points)), key=lambda k: points[k].cost + points[k].guarded_loss)
     near = [ladder[k] for k in (best - 1, best + 1) if between and 0 <= k < len(ladder)]

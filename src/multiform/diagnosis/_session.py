@@ -206,7 +206,7 @@ class DiagnosisSession:
             at_once = [tariff.tests[planner.plan_.tests[one]] for one in nodes if one != node]
             together = f", together with {', '.join(at_once)}" if at_once else ""
             why = (
-                f"the evidence so far does not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%})"
+                f"the results so far do not suffice (diagnosis {self.diagnosis}, chance {self.chance:.0%})"
                 f"{together}; of the patients at this point, {share:.0%} need no other test after "
                 f"{'these' if at_once else 'it'}"
             )
@@ -298,7 +298,9 @@ class DiagnosisSession:
         """
         places = [place for place, event in enumerate(self._events) if event.get("observe") == name]
         if not places:
-            raise ValueError(f"DiagnosisSession.correct: {name!r} has not been observed; those are {list(self._bill)}.")
+            raise ValueError(
+                f"DiagnosisSession.correct: {name!r} has not been observed; those are {_listed(list(self._bill))}."
+            )
         given = self._values_of(self._planner.tariff_.tests.index(name), value)
         if not insist and (strange := self.unfamiliar(given)):
             raise UnfamiliarValue("; ".join(one.sentence for one in strange))
@@ -364,8 +366,8 @@ class DiagnosisSession:
             raise ValueError(f"DiagnosisSession.from_json reads format {SESSION_FORMAT}; got {layout!r}.")
         if tests != list(planner.tariff_.tests):
             raise ValueError(
-                f"DiagnosisSession.from_json: the session is of a plan with the tests {tests}, and this plan has "
-                f"{list(planner.tariff_.tests)}."
+                f"DiagnosisSession.from_json: the session is of a plan with the tests {_listed(tests)}, and this "
+                f"plan has {_listed(planner.tariff_.tests)}."
             )
         session = cls(planner)
         try:
@@ -392,7 +394,7 @@ class DiagnosisSession:
         """The index of a test that may be observed."""
         tests = self._planner.tariff_.tests
         if name not in tests:
-            raise ValueError(f"DiagnosisSession: no test is named {name!r}; the tests are {list(tests)}.")
+            raise ValueError(f"DiagnosisSession: no test is named {name!r}; the tests are {_listed(tests)}.")
         t = tests.index(name)
         if self._held >> t & 1:
             raise ValueError(f"DiagnosisSession: {name!r} has been observed already; take it back with undo().")
@@ -407,13 +409,15 @@ class DiagnosisSession:
         if not isinstance(value, Mapping):
             if len(features) > 1 and value is not None:
                 raise ValueError(
-                    f"DiagnosisSession.observe: {name!r} yields {features}; give a dict with a value for each; "
-                    f"got {value!r}."
+                    f"DiagnosisSession.observe: {name!r} yields {_listed(features)}; give a dict with a value for "
+                    f"each; got {value!r}."
                 )
             value = dict.fromkeys(features, value)
         unknown = [feature for feature in value if feature not in features]
         if unknown:
-            raise ValueError(f"DiagnosisSession.observe: {name!r} yields {features}; got a value for {unknown}.")
+            raise ValueError(
+                f"DiagnosisSession.observe: {name!r} yields {_listed(features)}; got a value for {_listed(unknown)}."
+            )
         return {feature: _plain(value.get(feature)) for feature in features}
 
     def _happened(self, event: dict[str, Any], insist: bool = False) -> DiagnosisSession:
@@ -524,6 +528,10 @@ class DiagnosisSession:
         planner = self._planner
         columns = {name: np.array([values.get(name)], dtype=object) for name in planner.encoding_.names}
         return read_results(planner.encoding_, planner.seen_, columns, planner.missing_ == "finding")
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(repr, names)) if isinstance(names, list | tuple) else repr(names)
 
 
 def _plain(value: Any) -> Any:

@@ -343,7 +343,7 @@ def read_price_list(costs: Any, discounts: Any = None, durations: Any = None, pa
     if "test" not in columns or "cost" not in columns:
         raise ValueError(
             "costs of DiagnosisPlanner, as a table, needs the columns 'test' and 'cost', and may have 'discount' and "
-            f"'discounted_cost', 'duration' and 'panel'; got {columns}."
+            f"'discounted_cost', 'duration' and 'panel'; it has {', '.join(map(repr, columns))}."
         )
     discount, discounted = DISCOUNT_COLUMNS if "discount" in columns else OLDER_DISCOUNT_COLUMNS
     prices: dict[str, float] = {}
@@ -357,12 +357,12 @@ def read_price_list(costs: Any, discounts: Any = None, durations: Any = None, pa
         if panel := _written(row.get("panel")):
             together.setdefault(panel, []).append(test)
         comes_along = panel and not _written(row["cost"])
-        prices[test] = 0.0 if comes_along else _price(f"costs, row {test!r},", row["cost"])
+        prices[test] = 0.0 if comes_along else _price(f"cost of the test {test!r} in costs", row["cost"])
         if name := _written(row.get(discount)):
             members = shared.setdefault(name, {})
-            members[test] = _price(f"{discounted} of costs, row {test!r},", row.get(discounted))
+            members[test] = _price(f"{discounted} of the test {test!r} in costs", row.get(discounted))
         if _written(row.get("duration")):
-            hours[test] = _price(f"duration of costs, row {test!r},", row["duration"], "a number of hours")
+            hours[test] = _price(f"duration of the test {test!r} in costs", row["duration"], "a number of hours")
     return PriceList(
         prices,
         shared if discounts is None else discounts,
@@ -511,7 +511,9 @@ def _price(whose: str, value: Any, what: str = "a price") -> float:
 
 def _position(tests: Sequence[str], test: Any, where: str) -> int:
     if test not in tests:
-        raise ValueError(f"{where} of DiagnosisPlanner: no test is named {test!r}; the tests are {list(tests)}.")
+        raise ValueError(
+            f"{where} of DiagnosisPlanner: no test is named {test!r}; the tests are {', '.join(map(repr, tests))}."
+        )
     return tests.index(test)
 
 

@@ -93,7 +93,8 @@ def solve(
         while state.passes < solver.n_passes:
             passes = state.passes
             state.advance(solver.n_passes if after_pass is None else passes + 1, SLICE_SECONDS)
-            progress.tell(state.passes / solver.n_passes, f"{len(batch)} models, pass {state.passes}/{solver.n_passes}")
+            models = f"{len(batch)} model{'s' * (len(batch) != 1)}"
+            progress.tell(state.passes / solver.n_passes, f"{models}, pass {state.passes}/{solver.n_passes}")
             if after_pass is not None and state.passes > passes and after_pass(state):
                 break
     except BaseException:

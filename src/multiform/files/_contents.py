@@ -47,8 +47,8 @@ def held_rows(header: dict[str, Any], arrays: dict[str, Any]) -> dict[str, Any]:
         n_hashes = _length(_entry(state.get("training_rows"), "keys"), arrays)
         if n_hashes:
             told.append(
-                f"hashes of {n_hashes:,} rows: no value can be read off them, but whoever has a whole row can find out "
-                "whether it was among the training rows"
+                f"a fingerprint (hash) of {n_hashes:,} rows each: no value can be read off it, but whoever has a whole "
+                "row can find out whether it was among the training rows"
             )
     left_out = [column["name"] for column in columns if column["role"] in LEFT_OUT]
     if left_out:

@@ -21,6 +21,7 @@ import scipy.sparse
 from scipy.stats import ttest_1samp
 from sklearn.inspection import permutation_importance
 
+from multiform import progress
 from multiform._typing import Array, Doubles, Indices
 from multiform.geometry import feature_contributions, separators_behind
 from multiform.metrics import Interval
@@ -148,6 +149,7 @@ class _Answered:
         self.told = ("right", "chance") if hasattr(model, "predict_proba") else ("right",)
         self.n_blocks = min(N_BLOCKS, len(labels) // 2)
         self.block = random.permutation(len(labels)) % self.n_blocks
+        self.n_asked = 0
 
     def fit(self, X: Any, y: Any) -> None:
         """Nothing: scikit-learn asks that there is one."""
@@ -157,6 +159,9 @@ class _Answered:
         moved = np.flatnonzero((places != np.arange(len(places))[:, None]).any(axis=0))
         X = _with_columns(self.X, {self.names[k]: (self.at[k], places[:, k]) for k in moved})
         values = {"right": np.asarray(self.model.predict(X)) == self.labels}
+        self.n_asked += 1
+        every = 1 + N_REPEATS * len(self.names)
+        progress.tell(self.n_asked / every, f"which columns matter, {self.n_asked} of {every} answers")
         if "chance" in self.told:
             chances = np.asarray(self.model.predict_proba(X))
             values["chance"] = np.where(self.own >= 0, chances[np.arange(len(X)), self.own], 0.0)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from multiform import progress
 from multiform._typing import Array
 from multiform._version import __version__
 from multiform.columns import UnfamiliarWarning
@@ -41,6 +42,7 @@ from multiform.tables import Rule, rule_for
 
 CHOSEN = {"noise": "noise_", "components": "n_components_", "passes": "n_iter_"}  # by training
 PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
+IMPORTANCE_SHARE = 0.6  # of the time of a report; the baselines take the rest
 MOST_COLUMNS = 40
 MOST_NAMELESS = 8  # columns of a matrix say little
 MOST_CELLS = 20  # unlike training, that are shown
@@ -185,7 +187,9 @@ def report(
     name = type(layers(model, X)[-1][0]).__name__
     doubts = _doubts(X, answers, anonymous)
     rule = rule_for(model, positive)
-    which = importances(model, X, y, random_state=random_state)
+    own = IMPORTANCE_SHARE if baselines else 1.0
+    with progress.part(0.0, own):
+        which = importances(model, X, y, random_state=random_state)
     if hasattr(model, "typed"):  # a table is shown as its model reads it
         X, X_train = model.typed(X), None if X_train is None else model.typed(X_train)
     if answers.triage is not None and target_accuracy is None:
@@ -193,7 +197,8 @@ def report(
     comparison = None
     if baselines:
         known = None if y_train is None else positions(np.asarray(y_train), answers.classes)
-        comparison = compare(X, answers.truth, X_train, known, random_state)
+        with progress.part(own, 1.0):
+            comparison = compare(X, answers.truth, X_train, known, random_state)
     sections = {
         **_data(model, X, answers, anonymous),
         **_results(answers, comparison),

@@ -201,7 +201,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.merge_classes:
             labels = one_spelling
         features, group_column, codes = _grouped(features, groups, present)
-        asked = self._roles(features.columns, group_column)
+        asked = self._roles(features.columns, group_column, target)
         # Read once, and not anew by all that follows; what a column was asked to be may depend on how it is written.
         commas = has_decimal_commas(features)
         features = with_numbers(features, [name for name in features.columns if name not in asked], commas)
@@ -231,7 +231,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             raise ValueError(
                 f"groups of TableClassifier are held out by its estimator, and the fit of {type(estimator).__name__} "
-                "does not take them; give another estimator, as LoyaltyClassifier, or no groups."
+                "does not take them; give another estimator, for example LoyaltyClassifier, or no groups."
             )
         counts = dict(zip(*(part.tolist() for part in np.unique(labels, return_counts=True)), strict=True))
         identifiers = [one.typed(features[one.name]).drop_nulls() for one in columns if one.role == "identifier"]
@@ -273,7 +273,7 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _inner(self) -> Any:
         return LoyaltyClassifier() if self.estimator is None else clone(self.estimator)
 
-    def _roles(self, names: list[str], group_column: str | None) -> dict[str, str]:
+    def _roles(self, names: list[str], group_column: str | None, target: str | None) -> dict[str, str]:
         """What the user says of columns."""
         asked: dict[str, str] = {}
         known = set(names)
@@ -282,6 +282,8 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 if name == group_column:  # which is left out in any case
                     continue
                 if name not in known:
+                    if name == target:
+                        raise TableError(f"Column {name!r} is the target, which is left out in any case; name others.")
                     raise TableError(
                         f"There is no column {name!r} to {'drop' if role == 'drop' else f'take as {role}'}; "
                         f"{nearest(name, names)}"

@@ -144,9 +144,9 @@ def _suspicious(column: Column, known: Any, raw: Any) -> Iterator[Odd]:
         days = known.dt.date()
         late, early = int((days > datetime.date.today()).sum()), int((days < EARLIEST).sum())
         if late:
-            yield f"{late} date{'s' * (late != 1)} after today, as {days.max()}", None
+            yield f"{late} date{'s' * (late != 1)} after today, for example {days.max()}", None
         if early:
-            yield f"{early} date{'s' * (early != 1)} before 1900, as {days.min()}", None
+            yield f"{early} date{'s' * (early != 1)} before 1900, for example {days.min()}", None
     elif column.role in ("category", "identifier"):
         yield from _words(column, known, raw)
 
@@ -201,7 +201,7 @@ def nearly_numbers(column: Column, raw: Any) -> Odd | None:
         f"column {column.name!r} would be numbers, but for some words; if they mean that the value is missing, say so: "
         f"--na {shlex.quote(_short(others[0][0]))}."
     )
-    return f"{share:.0%} of the cells are numbers, others are not: {shown}", help
+    return f"{share:.0%} of the cells are numbers, the others are not: {shown}", help
 
 
 def _misspelt(ranked: list[tuple[str, int]]) -> list[tuple[str, str]]:
@@ -330,7 +330,7 @@ def _advice(found: dict[str, Any]) -> Iterator[str]:
         n = found["similar_rows"]
         yield f"{n} rows equal another row in all columns but one; are they of one patient, or typed twice?"
     if found["target"] is None:
-        yield "say which column is to be predicted, and columns that give it away are looked for: -t NAME."
+        yield "say which column is to be predicted, to hear which columns give it away: -t NAME."
         return
     if any("case and blanks" in one for one in found["target"]["suspicious"]):
         yield "--merge-classes makes one class of those that differ only in case and blanks."

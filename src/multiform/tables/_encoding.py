@@ -66,7 +66,7 @@ class Utf8:
         except (LookupError, ValueError):
             is_text = False
         if not is_text:
-            raise TableError(f"There is no encoding {encoding!r}; give one as utf-8, cp1252, latin-1 or utf-16.")
+            raise TableError(f"There is no encoding {encoding!r}; examples are utf-8, cp1252, latin-1 and utf-16.")
         self.encoding, self._checks = encoding, False
         self._decoder = codecs.getincrementaldecoder(encoding)()
 
@@ -102,8 +102,8 @@ class Utf8:
             text = self._decoder.decode(piece, final=not piece)
         except UnicodeError as error:
             raise TableError(
-                f"{self._name}, after line {self._line}: a character is not {self.encoding}; say what the file is in "
-                "(--encoding, as cp1252)."
+                f"{self._name}, after line {self._line}: a character is not {self.encoding}; name another encoding "
+                "(--encoding, for example cp1252)."
             ) from error
         self._line += text.count("\n")
         return text.encode("utf-8", "replace")  # half a pair of UTF-16 has no other meaning

@@ -22,6 +22,7 @@ from multiform.tables._labels import learn_labels
 
 N_FOLDS = 5
 MANY_ROWS = 20_000  # from which on one fifth is enough to know the accuracy to half a point
+IN_TURN = "rows that were held out in turn while training"
 
 
 class Estimate(NamedTuple):
@@ -61,10 +62,10 @@ def estimate(model: TableClassifier, X: Any, y: str, groups: str | None = None, 
     for part in (model.estimator_, inner):
         if hasattr(part, "loyalty_table_"):
             table, count = part.loyalty_table_, float(np.sum(part.loyalty_table_.count))
-            return _told(model, table.overall_accuracy, round(count), "cross-fitted while training", begin)
+            return _told(model, table.overall_accuracy, round(count), IN_TURN, begin)
         if hasattr(part, "oof_accuracy_"):
             rows = getattr(part, "oof_samples_", model.training_["rows"])
-            return _told(model, part.oof_accuracy_, rows, "cross-fitted while training", begin)
+            return _told(model, part.oof_accuracy_, rows, IN_TURN, begin)
     frame = as_frame(X)
     labels, present = model.labels(frame[y])
     frame = frame.filter(polars().Series(present))
@@ -84,7 +85,11 @@ def estimate(model: TableClassifier, X: Any, y: str, groups: str | None = None, 
             fitted.fit(matrix[train], labels[train], **({} if codes is None else {"groups": codes[train]}))
         right.append(fitted.predict(matrix[rows]) == labels[rows])
     judged = np.concatenate(right)
-    how = "held-out fifth of the rows, one more fit" if once else f"{len(splits)}-fold cross-validation, as many fits"
+    how = (
+        "a fifth of the rows that was held out, one more fit"
+        if once
+        else f"{len(splits)}-fold cross-validation, {len(splits)} more fits"
+    )
     return _told(model, float(judged.mean()), len(judged), how, begin)
 
 

@@ -133,7 +133,9 @@ class Familiarity:
         for one in self.shifts:
             p_value = f"p = {one.p_value:.1g}" if one.p_value else "p below 1e-300"
             shifted.setdefault(one.column, []).append(f"{one.sentence} ({p_value})")
-        found = [(name, f"column {name!r} has shifted: {'; '.join(told)}.") for name, told in shifted.items()]
+        found = [
+            (name, f"column {name!r} has shifted since training: {'; '.join(told)}.") for name, told in shifted.items()
+        ]
         for name, tally in self.tallies.items():
             if tally.n_unfamiliar and name not in shifted:
                 cells = f"{tally.n_unfamiliar} cell{'s are' if tally.n_unfamiliar != 1 else ' is'}"

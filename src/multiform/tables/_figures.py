@@ -34,7 +34,7 @@ def labelled(model: Any, frame: Any, target: str) -> tuple[Any, Any]:
     """The rows that have a label, without the target column, and their labels."""
     if target not in frame.columns:
         ends = nearest(target, frame.columns, "it has")
-        raise TableError(f"The table has no column {target!r} with the truth; give its name by --target: {ends}")
+        raise TableError(f"The table has no column {target!r} with the truth; name the right one with --target: {ends}")
     labels, present = model.labels(frame[target])
     return frame.drop(target).filter(polars().Series(present)), labels
 
@@ -167,7 +167,7 @@ def compared(first: Judgement, second: Judgement) -> dict[str, Any]:
     (true, said_first, *about_first), (other_true, said_second, *about_second) = first.collected(), second.collected()
     if not np.array_equal(true, other_true):
         raise ValueError(
-            "The two models do not predict the same: their labels of these rows differ, as "
+            "The two models do not predict the same: their labels of these rows differ, for example "
             f"{true[0]!r} and {other_true[0]!r}; give --target a column that both can be judged by."
         )
     labels = distinct(true, said_first, said_second)

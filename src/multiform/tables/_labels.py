@@ -52,11 +52,13 @@ def learn_labels(series: Any, as_classes: bool = False) -> tuple[Array, Bools, b
     told = "say that they are classes (--as-classes, as_classes=True)"
     if numeric and is_measure(*np.unique(numbers.to_numpy(), return_counts=True)):
         raise TableError(
-            f"{held} in {len(labels)} rows, as a measure does: to estimate it is a regression problem, and this is a "
-            f"classifier. Put them into a few ranges, as low, middle and high, or {told}."
+            f"{held} in {len(labels)} rows, like a measurement; multiform tells classes apart and does not estimate "
+            f"numbers. Put them into a few ranges, such as low, middle and high, or {told}."
         )
     if not numeric and (len(values) > MOST_TEXTS or (len(values) > MANY_TEXTS and 2 * len(values) > len(labels))):
-        raise TableError(f"{held} in {len(labels)} rows, too many for classes. Put them into fewer, or {told}.")
+        raise TableError(
+            f"{held} in {len(labels)} rows, too many for classes. Is this the target? Put them into fewer, or {told}."
+        )
     return labels, present, whole
 
 

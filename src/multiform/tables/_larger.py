@@ -44,7 +44,10 @@ def _size(source: Source) -> int:
             from pyarrow import parquet  # type: ignore[import-untyped]
         except ImportError:
             return 3 * on_disk
-        described = parquet.read_metadata(source.path)
+        try:
+            described = parquet.read_metadata(source.path)
+        except Exception:  # whoever reads it says what is wrong
+            return on_disk
         held = sum(described.row_group(group).total_byte_size for group in range(described.num_row_groups))
         return max(on_disk, int(held))
     return 10 * on_disk if source.path.endswith(".gz") else on_disk

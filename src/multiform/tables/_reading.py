@@ -201,12 +201,14 @@ def sources(
             what = "No file matches" if glob.has_magic(given) else "There is no file"
             raise TableError(f"{what} {given}.")
         found += [Source(match, format or _format_of(match), None, encoding, sheet) for match in matches]
+    if sheet is not None and found and not any(one.format in WORKBOOKS for one in found):
+        raise TableError(f"{found[0].name} is no Excel file and has no sheets; leave --sheet out.")
     return found
 
 
 def _format_of(path: str) -> str:
     if os.path.isdir(path):
-        raise TableError(f"{path} is a folder; give its files, as {os.path.join(path, '*.csv')}.")
+        raise TableError(f"{path} is a folder; give its files, for example {os.path.join(path, '*.csv')}.")
     suffixes = [suffix.lower() for suffix in Path(path).suffixes if suffix.lower() != ".gz"]
     for format, known in FORMAT_SUFFIXES.items():
         if suffixes and suffixes[-1] in known:
@@ -227,11 +229,11 @@ def batches(found: Iterable[Source], rows: int = BATCH_ROWS) -> Iterator[Batch]:
             if columns is None:
                 columns, first = batch.frame.columns, source.name
             elif batch.frame.columns != columns:
-                found_here = set(batch.frame.columns)
+                found_here, together = set(batch.frame.columns), "; several files are read as one table."
                 if lost := [name for name in columns if name not in found_here]:
-                    raise TableError(f"{source.name} has no column {lost[0]!r}, which {first} has.")
+                    raise TableError(f"{source.name} has no column {lost[0]!r}, which {first} has{together}")
                 if new := sorted(found_here - set(columns), key=batch.frame.columns.index):
-                    raise TableError(f"{source.name} has a column {new[0]!r}, which {first} has not.")
+                    raise TableError(f"{source.name} has a column {new[0]!r}, which {first} has not{together}")
                 batch = replace(batch, frame=batch.frame.select(columns))
             if len(batch.frame):
                 yield batch
@@ -576,8 +578,8 @@ def _text(content: bytes, name: str, line: int) -> str:
     except UnicodeDecodeError as error:
         bad = line + content.count(b"\n", 0, error.start)
         raise TableError(
-            f"{name}, line {bad}: a character is not UTF-8, though others before are; say what the file is in "
-            "(--encoding, as cp1252)."
+            f"{name}, line {bad}: a character is not UTF-8, though others before are; name its encoding "
+            "(--encoding, for example cp1252)."
         ) from error
 
 

@@ -110,18 +110,21 @@ def rule_for(
     names = [str(label) for label in classes]
     acts = threshold is not None or cost_of_miss is not None
     if threshold is not None and cost_of_miss is not None:
-        raise ValueError("A threshold follows from the cost of a miss; give one of the two, not both.")
+        raise ValueError("The cost of a miss sets the threshold; give one of the two, not both.")
     if acts and not hasattr(model.estimator_, "predict_proba"):
         raise ValueError(f"{type(model.estimator_).__name__} gives no chances, so there is no threshold to set.")
     if positive is not None:
         if positive not in names:
-            close = get_close_matches(positive, names, n=3, cutoff=0.5) or names[:10]
-            raise ValueError(f"{positive!r} is no class of the model; it has {', '.join(map(repr, close))}.")
+            close = names if len(names) <= 10 else get_close_matches(positive, names, n=3, cutoff=0.5) or names[:10]
+            more = f" and {len(names) - len(close)} more" * (len(close) < len(names))
+            raise ValueError(
+                f"{positive!r} is no class of the model; its classes are {', '.join(map(repr, close))}{more}."
+            )
         return Rule(classes[names.index(positive)], "as you asked", threshold, cost_of_miss)
     if len(classes) != 2:
         if acts:
             raise ValueError(
-                f"With {len(classes)} classes a threshold is that of one class; name it by --positive, one of "
+                f"With {len(classes)} classes a threshold is for one class; name it with --positive, one of "
                 f"{', '.join(map(repr, names[:10]))}."
             )
         return None
@@ -133,8 +136,8 @@ def _found(names: list[str], counts: dict[str, int]) -> tuple[int, str]:
     words = [name.strip().casefold() for name in names]
     yes = [k for k, word in enumerate(words) if word in YES or words[1 - k] in NO]
     if len(yes) == 1:
-        return yes[0], "by its name"
+        return yes[0], "guessed by its name"
     rows = [counts.get(name, 0) for name in names]
     if rows[0] != rows[1]:
-        return int(np.argmin(rows)), "as training had fewer rows of it"
-    return 1, "as it is the second of the two"
+        return int(np.argmin(rows)), "guessed, as training had fewer rows of it"
+    return 1, "guessed, as it is the second of the two"

@@ -125,10 +125,10 @@ def column_names(given: list[str]) -> tuple[list[str], list[str]]:
                     break
             taken.add(own)
         if name and own != name:
-            notes.append(f"column {number} is called {name!r}, as another is; it is {own!r} here.")
+            notes.append(f"column {number} has the same name as another, {name!r}; it is called {own!r} here.")
         found.append(own)
     if len(notes) > MOST_NOTES:
-        notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more columns are called as others are."]
+        notes[MOST_NOTES:] = [f"{len(notes) - MOST_NOTES} more columns have the same name as another."]
     return found, notes
 
 

@@ -7,7 +7,6 @@ a command of the same name, and a colon says that it is the command.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,7 @@ def diagnose(plan_path: str, evidence: tuple[str, ...], session_path: str | None
         except multiform.diagnosis.UnfamiliarValue as error:
             raise ValueError(f"{error.sentence}. If it is so, put a ! after it: {NOT_USED}") from error
         except ValueError as error:
-            raise ValueError(_plain(str(error))) from error
+            raise ValueError(multiform.diagnosis.for_people(str(error))) from error
     _keep(session, session_path)
     if console.as_json:
         for note in session.notes:
@@ -115,12 +114,7 @@ def _begun(planner: multiform.DiagnosisPlanner, path: str | None) -> multiform.d
         sentence = str(error)
         if "to_json" in sentence or isinstance(error, UnicodeDecodeError):
             sentence = "it is no file that --session wrote; name another one to begin a new case."
-        raise ValueError(f"{path} holds no case of this plan: {_plain(sentence)}") from error
-
-
-def _plain(sentence: str) -> str:
-    """A sentence of the library without the names that it has in Python."""
-    return re.sub(r"^DiagnosisSession(\.\w+)?: ", "", sentence).replace("undo()", "undo")
+        raise ValueError(f"{path} holds no case of this plan: {multiform.diagnosis.for_people(sentence)}") from error
 
 
 def _keep(session: multiform.diagnosis.DiagnosisSession, path: str | None) -> None:
@@ -184,7 +178,7 @@ class _Bedside:
                 refused = line
                 say(f"{error.sentence}. If it is so, type it again: {NOT_USED}", err=True)
             except ValueError as error:
-                say(_plain(str(error)), err=True)
+                say(multiform.diagnosis.for_people(str(error)), err=True)
         session.observe(following.name, values, insist=True)
         return True
 

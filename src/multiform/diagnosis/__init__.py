@@ -11,7 +11,7 @@ from multiform.diagnosis._planner import (
 from multiform.diagnosis._planning import FrontierPoint
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue
 from multiform.diagnosis._search import SearchProof
-from multiform.diagnosis._session import DiagnosisSession, NextEvidence
+from multiform.diagnosis._session import DiagnosisSession, NextEvidence, for_people
 from multiform.diagnosis._tariff import PriceList, Tariff, read_costs, read_price_list
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "UnfamiliarValue",
     "WeakEvidenceWarning",
     "flow_steps",
+    "for_people",
     "nested_evaluation",
     "read_costs",
     "read_price_list",

@@ -10,6 +10,7 @@ plan is at counts as ordered when the round began, so that one waits for the slo
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from multiform.diagnosis._planner import DiagnosisPlanner
 
 SESSION_FORMAT = 1
+UNREADABLE = "DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote."
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,17 @@ class NextEvidence:
     share: float | None = None
     hours: float = 0.0
     ordered: bool = False
+
+
+def for_people(sentence: str) -> str:
+    """A refusal of a session without the names that it has in Python.
+
+    >>> for_people("DiagnosisSession.undo: nothing has happened yet that could be taken back.")
+    'nothing has happened yet that could be taken back.'
+    """
+    if sentence == UNREADABLE:
+        return "this is no case that was kept."
+    return re.sub(r"^DiagnosisSession(\.\w+)?: ", "", sentence).replace("undo()", "undo")
 
 
 class DiagnosisSession:
@@ -356,12 +369,11 @@ class DiagnosisSession:
     @classmethod
     def from_json(cls, planner: DiagnosisPlanner, text: str) -> DiagnosisSession:
         """A session of this plan, brought to where `to_json` was called."""
-        unreadable = "DiagnosisSession.from_json needs what DiagnosisSession.to_json wrote."
         try:
             written = json.loads(text)
             layout, tests, events = written["format"], written["tests"], written["events"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ValueError(unreadable) from error
+            raise ValueError(UNREADABLE) from error
         if layout != SESSION_FORMAT:
             raise ValueError(f"DiagnosisSession.from_json reads format {SESSION_FORMAT}; got {layout!r}.")
         if tests != list(planner.tariff_.tests):
@@ -374,7 +386,7 @@ class DiagnosisSession:
             for event in events:
                 session._happened(event, insist=True)  # whoever recorded it did
         except (KeyError, TypeError) as error:
-            raise ValueError(unreadable) from error
+            raise ValueError(UNREADABLE) from error
         return session
 
     def __str__(self) -> str:

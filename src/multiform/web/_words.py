@@ -18,6 +18,8 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from multiform.diagnosis import for_people
+
 FIRST = "en"
 SAID = "said_"  # keys of sentences that are made elsewhere
 IN_REPORT = "in_report_"  # and of the report's
@@ -61,7 +63,7 @@ class Words:
         The keys of its `kind` are looked at; `known` are values that whoever asks has in this language already.
         """
         if self._english is None:
-            return sentence
+            return for_people(sentence)
         for key, pattern in self._english.patterns(kind):
             match = pattern.fullmatch(sentence)
             if match is None:

@@ -17,7 +17,7 @@ Indices = npt.NDArray[np.intp]
 def planned(settings: dict[str, Any], problem: Problem, train: Indices, test: Indices, seed: int) -> Points:
     """The plan made on some patients and followed by the others, at its own level and at every one of the ladder."""
     planner = DiagnosisPlanner(problem.costs, discounts=problem.discounts, n_jobs=1, random_state=seed, **settings)
-    told, *_ = _one_fold(planner, problem.X, problem.y, None, train, test, seed, True, None)
+    told, *_ = _one_fold(planner, problem.X, problem.y, None, train, test, True)
     return {CHOSEN if name == "plan" else name: outcome for name, outcome in told.items()}
 
 

@@ -474,7 +474,9 @@ class MaskedModels(FoldedPatients):
         at_once = max(1, NUMBERS_AT_ONCE // offsets.size)
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
-            residual = members(part, self.n_tests).astype(np.float32) @ self._terms.reshape(self.n_tests, -1)
+            known = members(part, self.n_tests)
+            some = np.flatnonzero(known.any(axis=0))  # early in an order, few of many tests
+            residual = known[:, some].astype(np.float32) @ self._terms[some].reshape(len(some), -1)
             residual = residual.reshape(len(part), *offsets.shape) - offsets
             scores = log_scores(np.einsum("sdnkq,sdnkq->sdnk", residual, residual) + energy).mean(axis=1)
             self._unseen.update(zip(part, scores.astype(np.float32), strict=True))

@@ -179,6 +179,15 @@ def test_a_target_accuracy_is_paid_for_and_no_more():
         DiagnosisPlanner(COSTS, target_accuracy=0.999, cv=2, random_state=0).fit(X[:120], y[:120])
 
 
+@pytest.mark.parametrize("policy", ["fixed", "adaptive"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_eight_patients_buy_everything_and_lose_nothing_by_it(policy):
+    X, y = patients(8)
+    planner = DiagnosisPlanner(COSTS, policy=policy, cv=2, random_state=0).fit(X, y)
+    assert planner.level_ == 0.0
+    assert planner.plan_accuracy_ == planner.full_accuracy_
+
+
 def test_few_patients_and_weak_evidence_are_said():
     X, y = patients(300)
     with pytest.warns(FewPatientsWarning, match="40 patients, 20 of them 0"):

@@ -156,3 +156,18 @@ def test_unknown_sets_and_methods_are_refused():
         diagnosis.main(["--sets", "liver"])
     with pytest.raises(SystemExit, match=r"no method is named \['magic'\]"):
         diagnosis.main(["--methods", "magic"])
+
+
+def test_the_plan_is_told_right_where_it_names_the_diagnosis():
+    """Also where labels are no 0 and 1: the points of the planner hold right answers, not the answers."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([3, 7], 60)
+    X = np.column_stack([y + rng.normal(0, 0.1, 120), rng.normal(size=120)])
+    problem = Problem("clear", X, y, {"tells": 1.0, "noise": 5.0}, {})
+    train, test = np.arange(120)[::2], np.arange(120)[1::2]
+    for method in (diagnosis.METHODS["plan"], diagnosis.METHODS["QMSClassifierCV on all tests"]):
+        points = method.run(problem, train, test, 0)
+        assert points["full evidence"][1].dtype == bool
+        assert points["full evidence"][1].mean() > 0.9
+        turned = Problem("clear", X, np.where(np.isin(np.arange(120), test), 10 - y, y), problem.costs, {})
+        assert method.run(turned, train, test, 0)["full evidence"][1].mean() < 0.1

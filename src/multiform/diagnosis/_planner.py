@@ -448,13 +448,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warn_of_copies(rows, "DiagnosisPlanner")
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
         folds = drawn_folds(target, n_folds, np.random.default_rng(seed), people)
-        for one in range(int(folds.max()) + 1):
-            if len(np.unique(target[folds != one])) < 2 or not (folds == one).any():
-                raise ValueError(
-                    "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
-                    f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
-                    "patients, or a smaller cv."
-                )
+        if not _learnable(folds, target):
+            raise ValueError(
+                "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
+                f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
+                "patients, or a smaller cv."
+            )
         undone = read_results(encoding, {}, columns, self.missing == "finding").undone
         shared: dict[str, Any] = {
             "policy": self.policy,
@@ -478,7 +477,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             often = min(DRAWS, MOST_DRAWN // (n * len(tariff) * len(classes))) if n < MANY_PATIENTS else 1
             drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in range(1, often)]
             more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding)}
-            models = MaskedModels(rows, target, np.stack([folds, *drawn]), *how, n_tests=len(tariff), **more)
+            kept_draws = np.stack([folds, *(one for one in drawn if _learnable(one, target))])
+            models = MaskedModels(rows, target, kept_draws, *how, n_tests=len(tariff), **more)
             shared["flattery"] = models.flattery
         else:
             models = EvidenceModels(rows, target, folds, *how)
@@ -821,6 +821,12 @@ def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> No
             WeakEvidenceWarning,
             stacklevel=5,
         )
+
+
+def _learnable(folds: Indices, target: Array) -> bool:
+    """Whether every fold learns from two classes or more, and judges somebody."""
+    every = range(int(folds.max()) + 1)
+    return all(len(np.unique(target[folds != one])) > 1 and bool((folds == one).any()) for one in every)
 
 
 def _ranged(encoding: Encoding) -> Indices:

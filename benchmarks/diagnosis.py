@@ -18,12 +18,12 @@ from threadpoolctl import threadpool_limits
 from benchmarks.contest import CHOSEN, Method, kept_repeat
 from benchmarks.curves import Curve, better_by, cheaper_by, cheaper_by_curve, estimate
 from benchmarks.options import benchmark_parser, names
-from benchmarks.ours import OURS
+from benchmarks.ours import CLASSIFIER, ON_ALL, OURS
 from benchmarks.priced_sets import CUBES, PRICED, UNIFORM, Problem, problems
 from benchmarks.rivals import RIVALS
 from benchmarks.tables import Cell, Table, publish, run_description
 
-METHODS: dict[str, Method] = {**OURS, **RIVALS}
+METHODS: dict[str, Method] = {**OURS, **CLASSIFIER, **RIVALS}
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # of the panel, at which curves are told
 FIGURES = {"cheaper by": cheaper_by, "by curves": cheaper_by_curve, "better by": better_by}
 ERRORS = {"repeats": "over_repeats", "patients": "over_patients"}
@@ -38,6 +38,7 @@ SETS = [
     "simple rivals that pay less",
 ]
 AGAINST = ["set", "rival", "repeats", "pays", *FIGURES]
+FULL = ["planner", "QMSClassifierCV"]
 
 
 def main(argv: list[str]) -> int:
@@ -103,6 +104,9 @@ def tables(kept: Sequence[tuple[Problem, Mapping[str, Curve]]], plan: str) -> li
     curves = Table("Curves: % right for a share of the panel", ["set", "method", *(f"{share:.0%}" for share in SHARES)])
     # A single repeat has no standard error over repeats.
     single = any(curve.n_repeats < 2 for _, found in kept if plan in found for curve in found.values())
+    full = Table(
+        "Full evidence", ["set", "planner", "QMSClassifierCV", "planner less classifier"], dict.fromkeys(FULL, ".1%")
+    )
     errors = ["patients"] if single else list(ERRORS)
     losses: dict[tuple[str, str], list[str]] = {(f, e): [] for f in ("cheaper by", "by curves") for e in errors}
     for problem, found in kept:
@@ -112,7 +116,8 @@ def tables(kept: Sequence[tuple[Problem, Mapping[str, Curve]]], plan: str) -> li
             curves.append({"set": problem.name, "method": name, **cells})
         if problem.unverified:
             sets.notes.append(f"{problem.name}: {problem.unverified} of its prices are recalled, not verified")
-        rivals = [name for name in found if name not in OURS]
+        full.rows += full_evidence(problem.name, found, plan)
+        rivals = [name for name in found if name in RIVALS]
         if plan not in found or not rivals:
             continue
         pay_less: dict[tuple[str, str], list[str]] = {key: [] for key in losses}
@@ -149,7 +154,22 @@ def tables(kept: Sequence[tuple[Problem, Mapping[str, Curve]]], plan: str) -> li
     curves.notes.append(
         "the best of a curve's points up to that cost; mean over repeats +- its standard error over them"
     )
-    return [sets, against, curves]
+    full.notes.append("share of held-out patients who are answered right; the difference in points, +- over patients")
+    return [table for table in (sets, against, full, curves) if table.rows or table is not full]
+
+
+def full_evidence(name: str, found: Mapping[str, Curve], plan: str) -> list[dict[str, Cell]]:
+    """How often the planner is right on all tests, and a classifier that was made for nothing else."""
+    both = [found[method] for method in (plan, *CLASSIFIER) if method in found and ON_ALL in found[method].names]
+    if len(both) < 2:
+        return []
+    n_repeats = min(curve.n_repeats for curve in both)
+    ours, theirs = (curve.right[:n_repeats, curve.names.index(ON_ALL)].mean(axis=0) for curve in both)
+    better = 100 * (ours - theirs)
+    told = f"{better.mean():+.2f} +- {better.std(ddof=1) / np.sqrt(len(better)):.2f}"
+    return [
+        {"set": name, **dict(zip(FULL, (ours.mean(), theirs.mean()), strict=True)), "planner less classifier": told}
+    ]
 
 
 def _mean(shares: Sequence[float]) -> str:

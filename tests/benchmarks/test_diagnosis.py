@@ -108,9 +108,14 @@ def test_command_runs_what_is_missing_and_tells_who_pays_less(folder, tmp_path, 
     def plan(problem, train, test, seed):
         """Buys everything, and is right for those whom talk alone answers."""
         right = (problem.X[test, 0] > 0.5) == problem.y[test]
-        return {CHOSEN: (np.full(len(test), problem.tariff.panel_cost), right)}
+        everything = np.full(len(test), problem.tariff.panel_cost), right
+        return {CHOSEN: everything, "full evidence": everything}
+
+    def classifier(problem, train, test, seed):
+        return {"full evidence": (np.full(len(test), problem.tariff.panel_cost), np.ones(len(test), dtype=bool))}
 
     monkeypatch.setitem(diagnosis.METHODS, "plan", Method(plan, b""))
+    monkeypatch.setitem(diagnosis.METHODS, "QMSClassifierCV on all tests", Method(classifier, b""))
     options = [
         "--data",
         str(folder),
@@ -140,6 +145,10 @@ def test_command_runs_what_is_missing_and_tells_who_pays_less(folder, tmp_path, 
     written = (tmp_path / "o" / "diagnosis.md").read_text()
     assert "| pima | logistic on the cheapest | 2 |" in written
     assert "Curves: % right for a share of the panel" in written
+    assert "Full evidence" not in written
+    assert diagnosis.main([*options, "--methods", "plan,QMSClassifierCV on all tests"]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "100.0%" in line and "+-" in line)
+    assert row.split()[0] == "pima"
 
 
 def test_unknown_sets_and_methods_are_refused():
@@ -147,3 +156,18 @@ def test_unknown_sets_and_methods_are_refused():
         diagnosis.main(["--sets", "liver"])
     with pytest.raises(SystemExit, match=r"no method is named \['magic'\]"):
         diagnosis.main(["--methods", "magic"])
+
+
+def test_the_plan_is_told_right_where_it_names_the_diagnosis():
+    """Also where labels are no 0 and 1: the points of the planner hold right answers, not the answers."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([3, 7], 60)
+    X = np.column_stack([y + rng.normal(0, 0.1, 120), rng.normal(size=120)])
+    problem = Problem("clear", X, y, {"tells": 1.0, "noise": 5.0}, {})
+    train, test = np.arange(120)[::2], np.arange(120)[1::2]
+    for method in (diagnosis.METHODS["plan"], diagnosis.METHODS["QMSClassifierCV on all tests"]):
+        points = method.run(problem, train, test, 0)
+        assert points["full evidence"][1].dtype == bool
+        assert points["full evidence"][1].mean() > 0.9
+        turned = Problem("clear", X, np.where(np.isin(np.arange(120), test), 10 - y, y), problem.costs, {})
+        assert method.run(turned, train, test, 0)["full evidence"][1].mean() < 0.1

@@ -74,16 +74,35 @@ def test_a_session_goes_the_same_way(branching):
 def test_masked_models_say_what_the_formula_says():
     """The sum over tests of precomputed terms is the member function of the inputs with zeros for what is unknown."""
     X, y = patients(120)
-    fold = np.arange(120) % 3
-    models = MaskedModels(X.astype(np.float32), y.astype(np.int32), fold, np.arange(4), 2, None, (), 0, 1, n_tests=4)
+    folds = np.stack([np.arange(120) % 3, np.arange(120) // 2 % 2])  # two draws: models 0 to 2, and 3 and 4
+    models = MaskedModels(X.astype(np.float32), y.astype(np.int32), folds, np.arange(4), 2, None, (), 0, 1, n_tests=4)
     tests = 0b1010
     known = np.array([False, True, False, True])
     inputs = np.hstack([np.where(known, X, 0), np.tile(known, (120, 1))])
     quadratics = models.classifier.masked
     for i in (0, 7, 50):
-        A, b, noise = (part[fold[i]] for part in (quadratics.components, quadratics.offsets, quadratics.energy))
-        f = ((A @ inputs[i] - b) ** 2).sum(axis=1) + noise
-        np.testing.assert_allclose(models.unseen(tests)[i], -np.log(f), rtol=2e-3, atol=2e-3)
+        own = [folds[0, i], 3 + folds[1, i]]
+        A, b, noise = (part[own] for part in (quadratics.components, quadratics.offsets, quadratics.energy))
+        f = ((A @ inputs[i] - b) ** 2).sum(axis=2) + noise
+        np.testing.assert_allclose(models.unseen(tests)[i], -np.log(f).mean(axis=0), rtol=2e-3, atol=2e-3)
+
+
+def test_a_patient_is_judged_by_models_that_have_not_seen_it():
+    """Labels of a patient, turned around, change no score of its own; others' change."""
+    X, y = patients(60)
+    folds = np.stack([np.arange(60) % 3, np.arange(60) // 2 % 2])
+    changed = y.copy()
+    changed[7] = 1 - changed[7]
+    how = QMSClassifier(noise=1.0)
+    told = [
+        MaskedModels(X.astype(np.float32), target.astype(np.int32), folds, np.arange(4), 2, how, (), 0, 1, n_tests=4)
+        for target in (y, changed)
+    ]
+    np.testing.assert_array_equal(told[0]._idle, told[1]._idle)  # a choice that sees everybody
+    for tests in (0b0011, 0b1011):
+        before, after = (models.unseen(tests) for models in told)
+        np.testing.assert_array_equal(before[7], after[7])
+        assert not np.array_equal(before, after)
 
 
 def test_tests_that_tell_nothing_are_left_out():
@@ -91,7 +110,16 @@ def test_tests_that_tell_nothing_are_left_out():
     X, y = patients(240)
     X = np.hstack([X[:, :2], np.random.default_rng(1).normal(size=(240, 8))]).astype(np.float32)
     models = MaskedModels(
-        X, y.astype(np.int32), np.arange(240) % 3, np.arange(10), 2, QMSClassifier(noise=1.0), (), 0, 1, n_tests=10
+        X,
+        y.astype(np.int32),
+        np.arange(240)[None] % 3,
+        np.arange(10),
+        2,
+        QMSClassifier(noise=1.0),
+        (),
+        0,
+        1,
+        n_tests=10,
     )
     assert not models._idle[:2].any()
     assert models._idle[2:].sum() >= 4
@@ -154,6 +182,15 @@ def test_a_target_accuracy_is_paid_for_and_no_more():
     assert shares[0] < shares[1]
     with pytest.warns(ThetaNotReachedWarning, match=r"keeps target_accuracy=0.999; .* of the cost \d.* answered right"):
         DiagnosisPlanner(COSTS, target_accuracy=0.999, cv=2, random_state=0).fit(X[:120], y[:120])
+
+
+@pytest.mark.parametrize("policy", ["fixed", "adaptive"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_eight_patients_buy_everything_and_lose_nothing_by_it(policy):
+    X, y = patients(8)
+    planner = DiagnosisPlanner(COSTS, policy=policy, cv=2, random_state=0).fit(X, y)
+    assert planner.level_ == 0.0
+    assert planner.plan_accuracy_ == planner.full_accuracy_
 
 
 def test_few_patients_and_weak_evidence_are_said():

@@ -7,7 +7,6 @@ differences. With repeats, a patient counts once, by its mean over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,33 +142,23 @@ def nested_evaluation(
     frontier: bool = True,
     random_state: int | None = 0,
     n_jobs: int | None = None,
-    rivals: Callable[..., dict[str, tuple[Doubles, Array]]] | None = None,
-) -> tuple[Evaluation, dict[str, EvaluationRow]]:
-    """What `DiagnosisPlanner.evaluate` finds, and the same figures of other methods on the same patients.
-
-    Parameters
-    ----------
-    rivals : callable, optional
-        Called in each outer fold, at first with ``at=None`` and then with ``at`` each level of the frontier; returns
-        bills and answers (class indices) of the test patients by name. It is given ``planning`` and ``encoding``,
-        which were learnt from the training patients ``X_train``, the ``level`` of the plan, the ``allowed_loss``, the
-        test patients ``X_test``, the same as ``results`` that the judge reads, and a ``seed``.
-    """
+) -> Evaluation:
+    """What `DiagnosisPlanner.evaluate` finds."""
     if cv < 2:
         raise ValueError(f"cv of DiagnosisPlanner.evaluate must be at least 2, as a part is held out; got {cv!r}.")
     y = np.asarray(y)
     seeds = np.random.SeedSequence(random_state).generate_state(repeats).tolist()
     target, people = np.unique(y, return_inverse=True)[1], group_codes(groups, len(y), "DiagnosisPlanner.evaluate")
-    drawn = [(seed, drawn_folds(target, cv, np.random.default_rng(seed), people)) for seed in seeds]
-    splits = [(seed, *split) for seed, folds in drawn for split in splits_of(folds)]
+    drawn = [drawn_folds(target, cv, np.random.default_rng(seed), people) for seed in seeds]
+    splits = [split for folds in drawn for split in splits_of(folds)]
     folds = Parallel(n_jobs=jobs_for(n_jobs, len(splits)))(
-        delayed(_one_fold)(planner, X, y, people, train, test, seed, frontier, rivals) for seed, train, test in splits
+        delayed(_one_fold)(planner, X, y, people, train, test, frontier) for train, test in splits
     )
     labels = np.unique(y)
     losses = None if planner.losses is None else Losses.of(planner.losses, labels)
     # Of each method: bills, right answers, change of right answers, losses and how often, summed over repeats.
     sums: dict[str, Doubles] = {}
-    for (_, _, test), (outcomes, _, _, _) in zip(splits, folds, strict=True):
+    for (_, test), (outcomes, _, _, _) in zip(splits, folds, strict=True):
         right_on_full_evidence = outcomes["full evidence"][1] == y[test]
         for name, (cost, answer) in outcomes.items():
             right = answer == y[test]
@@ -185,7 +174,7 @@ def nested_evaluation(
     theta = float(np.mean(thetas))
     n_folds = len(splits) // repeats
     about = theta, full_accuracy, panels[0], len(y), n_folds, repeats, orders, tuple(map(str, labels))
-    return Evaluation(plan, levels, *about), rows
+    return Evaluation(plan, levels, *about)
 
 
 def _row(name: str, sums: Doubles, panel: float, groups: Indices | None, target: Array, lossy: bool) -> EvaluationRow:
@@ -207,9 +196,7 @@ def _one_fold(
     groups: Indices | None,
     train: Array,
     test: Array,
-    seed: int,
     frontier: bool,
-    rivals: Callable[..., dict[str, tuple[Doubles, Array]]] | None,
 ) -> tuple[dict[str, tuple[Doubles, Array]], float, tuple[str, ...], float]:
     """Bills and answers of each method; theta; the order of the plan; the cost of the full panel."""
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
@@ -220,12 +207,8 @@ def _one_fold(
     results = read_results(encoding, seen, columns_of(X_test, encoding.names), planner.missing == "finding")
     full_answer, _, _ = planning.judge.of(results)(tariff.everything, np.arange(len(test)))
     outcomes = {"full evidence": (np.full(len(test), tariff.panel_cost), full_answer)}
-    fold = {"planning": planning, "encoding": encoding, "level": level, "results": results, "seed": seed}
-    fold |= {"X_train": X_train, "X_test": X_test, "allowed_loss": planning.full_accuracy - theta + planner.tolerance}
     for at in (None, *(planning.ladder if frontier else ())):
         name, made, used = ("plan", plan, level) if at is None else (f"level {at:g}", planning.structure(at), at)
         outcomes[name] = planning.followed(made, used, results)
-        if rivals is not None:
-            outcomes |= rivals(**fold, at=at)
     told = {name: (cost, classes[answer]) for name, (cost, answer) in outcomes.items()}
     return told, theta, tuple(tariff.tests[t] for t in plan.order), tariff.panel_cost

@@ -8,9 +8,10 @@ With ``A x - b`` linear in x, the residual on a set S is a sum over its tests,
 
     A x_S - b  =  sum_{t in S} (A_t x_t + a_t)  -  b,       f_k = ||A_k x_S - b_k||^2 + noise energy,
 
-so the terms of every patient and test are computed once, and many sets are one product of a 0-1 matrix with them. As
-in `EvidenceModels`, there is a model for each fold: a training patient is judged by the one that has not seen it, a
-new one by the mean of ``-log f`` over all.
+so the terms of every patient and test are computed once, and many sets are one product of a 0-1 matrix with them. There
+is a model for each fold, and where patients are few, folds are drawn several times. A new patient is judged by the mean
+of ``-log f`` over all models, a training patient by that over those that have not seen it, one of each draw: a single
+model changes its mind by chance as evidence comes in, and a plan would seem to lose what it does not.
 
 Tests that add nothing to random sets of the others are *idle*: both classifiers learn as if nobody had had them, if
 that is better for unseen patients.
@@ -114,13 +115,14 @@ class Quadratics:
         require((energy >= 0).all() and (energy < LARGEST).all(), "what noise adds is not finite, or too large")
         return cls(components, offsets, energy)
 
-    def own_scores(self, X: Floats, model: Array) -> Floats:
-        """Of every row by one model, which `model` says: shape (n, m)."""
-        scores = np.empty((len(X), self.energy.shape[1]), dtype=np.float32)
-        for one in np.unique(model):
-            part = model == one
-            scores[part] = self.part(one).scores(X[part])[:, 0]
-        return scores
+    def own_scores(self, X: Floats, judged_by: Array) -> Floats:
+        """Of every row by the mean of the models that `judged_by` says, of shape (n_draws, n): shape (n, m)."""
+        scores = np.zeros((len(X), self.energy.shape[1]), dtype=np.float32)
+        for models in judged_by:
+            for one in np.unique(models):
+                part = models == one
+                scores[part] += self.part(one).scores(X[part])[:, 0]
+        return np.asarray(scores / np.float32(len(judged_by)))
 
     def part(self, model: int) -> Quadratics:
         """One of the models alone."""
@@ -137,7 +139,7 @@ class MaskedClassifier:
         The test that each encoded column belongs to.
     n_tests : int
     masked, full : Quadratics
-        The classifier of all sets, and that of all evidence: a model for each fold.
+        The classifier of all sets, and that of all evidence: a model for each fold of each draw.
     share : float
         Of the second, on all evidence.
     temperatures : tuple of float
@@ -184,10 +186,10 @@ class MaskedClassifier:
         told = self.share * log_softmax(full / full_warm, axis=1)
         return np.asarray(told + (1 - self.share) * log_softmax(masked / warm, axis=1), dtype=np.float32)
 
-    def claims(self, tests: int, rows: Floats, kind: str = "held back", fold: Array | None = None) -> Array:
+    def claims(self, tests: int, rows: Floats, kind: str = "held back", judged_by: Array | None = None) -> Array:
         """How many classes keep each patient although held back (or pushed), |B(x)|: shape (n_weights, n).
 
-        With `fold`, by the one model that this says of each patient, else by the mean of all.
+        With `judged_by`, by the mean of the models that this says of each patient, (n_draws, n), else by that of all.
         """
         alterations, n = alterations_of(kind, self.betas, self.n_classes), len(rows)
         counts = np.zeros((len(alterations.beta) + len(alterations.gamma), n), dtype=np.int64)
@@ -195,7 +197,7 @@ class MaskedClassifier:
             return counts
         known = np.broadcast_to(members([tests], self.n_tests), (n, self.n_tests))
         scores = self.altered[kind].scores(self.inputs(rows, known)).reshape(n, len(alterations), -1, self.n_classes)
-        told = scores.mean(axis=2) if fold is None else scores[np.arange(n), :, fold]
+        told = scores.mean(axis=2) if judged_by is None else scores[np.arange(n), :, judged_by].mean(axis=0)
         for member, (step, altered) in enumerate(alterations):
             counts[step] += told[:, member].argmax(axis=1) == altered
         return counts
@@ -282,15 +284,16 @@ class MaskedModels(FoldedPatients):
     `undone` says which tests each patient did not have, `always` which are known from the start, and `steps` which
     columns are but steps of numbers, to be read if that is better. An `estimator`, if there is one, says how to train.
     `flattery` is by how much the choice of a setting makes the accuracy on all evidence too good: by how much it is
-    above that of patients who are answered at the setting that is best for the other folds. With `like`, the settings
-    are those that were chosen there, for the same patients in other folds.
+    above that of patients who are answered at the setting that is best for the other folds. The first row of `folds` is
+    the draw that all is chosen on, and that plans are made without; `judged_by` are the models that have not seen each
+    patient, shape (n_draws, n).
     """
 
     def __init__(
         self,
         rows: Floats,
         target: Ints,
-        fold: Array,
+        folds: Array,
         column_owner: Array,
         n_classes: int,
         estimator: QMSClassifier | None,
@@ -302,12 +305,12 @@ class MaskedModels(FoldedPatients):
         undone: Array | None = None,
         always: int = 0,
         steps: Bools | None = None,
-        like: MaskedModels | None = None,
     ) -> None:
-        self.rows, self.target, self.fold, self.column_owner = rows, target, fold, column_owner
+        self.rows, self.target, self.fold, self.column_owner = rows, target, folds[0], column_owner
         self.n_classes, self.n_tests, self.betas = n_classes, n_tests, betas
         self.seed, self.n_jobs = seed, n_jobs
-        self.n_folds = int(fold.max()) + 1
+        self.n_folds, before = int(folds[0].max()) + 1, np.cumsum(folds.max(axis=1) + 1)
+        self.judged_by, self.n_models = folds + np.append(0, before[:-1])[:, None], int(before[-1])
         self._how = QMSClassifier() if estimator is None else estimator
         settings = SETTINGS
         if estimator is not None:
@@ -322,7 +325,7 @@ class MaskedModels(FoldedPatients):
         self._idle = np.zeros(n_tests, dtype=bool)
         self._chosen: tuple[Setting, Setting]
         self.flattery = 0.0
-        self._train(like)
+        self._train()
 
     @property
     def sets(self) -> list[int]:
@@ -336,42 +339,34 @@ class MaskedModels(FoldedPatients):
 
     # ------------------------------------------------------------------------------------------------ training
 
-    def _train(self, like: MaskedModels | None) -> None:
+    def _train(self) -> None:
         """Both classifiers, each with the setting that unseen patients like best, and how they are mixed."""
         n, everybody = len(self.target), (np.arange(len(self.target)), self.done)
         self._copies = self._masked_copies(int(np.clip(MASKED_ROWS // n, FEWEST_COPIES, MOST_COPIES)))
-        copies, tried = len(self._copies[0]) / n, len(self._judging) / self.n_folds
-        last = 1 + 1 / copies  # in units of one training of all folds on the copies
-        searched = 0.0 if like is not None else tried * (len(self._settings) * last + 2)
+        copies, tried = len(self._copies[0]) / n, len(self._judging) / self.n_models
+        last = 1 + 1 / copies  # in units of one training of all models on the copies
+        searched = tried * (len(self._settings) * last + 2)
         done = searched / (searched + last)
-        if like is not None:
-            self._chosen, self._idle, self.flattery = like._chosen, like._idle, like.flattery
-        else:
-            judges = self._masked_copies(TRIED_ON)
-            with progress.part(0.0, 0.7 * done):
-                setting, _ = self._best(self._copies, judges, self._settings)
-            with progress.part(0.7 * done, 0.9 * done):
-                self._leave_out_idle(setting, judges)
-            with progress.part(0.9 * done, done):
-                setting_of_all, self.flattery = self._best(everybody, everybody, self._settings)
-            self._chosen = setting, setting_of_all
-        folds = range(self.n_folds)
+        judges = self._masked_copies(TRIED_ON)
+        with progress.part(0.0, 0.7 * done):
+            setting, _ = self._best(self._copies, judges, self._settings)
+        with progress.part(0.7 * done, 0.9 * done):
+            self._leave_out_idle(setting, judges)
+        with progress.part(0.9 * done, done):
+            setting_of_all, self.flattery = self._best(everybody, everybody, self._settings)
+        self._chosen = setting, setting_of_all
         with progress.part(done, 1 - (1 - done) / (1 + copies)):
-            masked = self._fitted(self._copies, self._chosen[0], folds)
-        full = self._fitted(everybody, self._chosen[1], folds)
+            masked = self._fitted(self._copies, setting, range(self.n_models))
+        full = self._fitted(everybody, setting_of_all, range(self.n_models))
         X = read_inputs(self.rows, self.done, self.column_owner)
-        told, temperatures = [], []
-        for models in (masked, full):
-            scores = models.own_scores(X, self.fold)
-            temperatures.append(fit_temperature(scores, self.target))
-            told.append(log_softmax(scores / temperatures[-1], axis=1))
+        scores = [models.own_scores(X, self.judged_by) for models in (masked, full)]
+        warm, full_warm = (fit_temperature(one, self.target) for one in scores)
+        told = log_softmax(scores[0] / warm, axis=1), log_softmax(scores[1] / full_warm, axis=1)
         mixtures = [log_softmax(share * told[1] + (1 - share) * told[0], axis=1) for share in SHARES]
         share = SHARES[int(np.argmin([-one[np.arange(n), self.target].mean() for one in mixtures]))]
-        mixture = share, (temperatures[0], temperatures[1]), self.prior.mean(axis=0), self.betas
+        mixture = share, (warm, full_warm), self.prior.mean(axis=0), self.betas
         self.classifier = MaskedClassifier(self.column_owner, self.n_tests, masked, full, *mixture)
-        self._unseen[(1 << self.n_tests) - 1] = self.classifier.mixed(
-            masked.own_scores(X, self.fold), full.own_scores(X, self.fold)
-        )
+        self._unseen[(1 << self.n_tests) - 1] = self.classifier.mixed(*scores)
 
     def _masked_copies(self, n_copies: int) -> Copies:
         """Copies of all patients with random tests, any number of them; now and then with all."""
@@ -421,14 +416,14 @@ class MaskedModels(FoldedPatients):
     def _losses(self, models: Quadratics, judges: Copies, temperature: float) -> Doubles:
         """Log losses of unseen patients."""
         who, known = judges
-        scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[who])
+        scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[None, who])
         return np.asarray(-log_softmax(scores / temperature, axis=1)[np.arange(len(who)), self.target[who]])
 
     def _loss(self, models: Quadratics, judges: Copies) -> tuple[float, float]:
         """The mean log loss of unseen patients, and the temperature that it is at."""
         judged = np.isin(self.fold[judges[0]], self._judging)
         who, known = judges[0][judged], judges[1][judged]
-        scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[who])
+        scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[None, who])
         temperature = fit_temperature(scores, self.target[who])
         return float(self._losses(models, (who, known), temperature).mean()), temperature
 
@@ -442,7 +437,7 @@ class MaskedModels(FoldedPatients):
         losses, right = [], []
         for k, setting in enumerate(settings):
             with progress.part(k / len(settings), (k + 1) / len(settings)):
-                scores = self._fitted(copies, setting, folds).own_scores(X, fold)
+                scores = self._fitted(copies, setting, folds).own_scores(X, fold[None])
             losses.append(-log_softmax(scores / fit_temperature(scores, target), axis=1)[places, target])
             right.append(scores.argmax(axis=1) == target)
         best = int(np.mean(losses, axis=1).argmin())
@@ -453,9 +448,9 @@ class MaskedModels(FoldedPatients):
         return settings[best], flattery
 
     def _fitted(
-        self, copies: Copies, setting: Setting, folds: Sequence[int], factors: Doubles | None = None
+        self, copies: Copies, setting: Setting, models: Sequence[int], factors: Doubles | None = None
     ) -> Quadratics:
-        """A model for each row of class factors and each fold, -1 for one that learns from everybody."""
+        """For each row of class factors these models; each learns from whom it does not judge, -1 from everybody."""
         (alpha, noise, read_steps), how, (who, known) = setting, self._how, copies
         rows = self.rows if read_steps else np.where(self._steps, 0, self.rows)
         X = read_inputs(rows[who], known & ~self._idle, self.column_owner)
@@ -463,7 +458,7 @@ class MaskedModels(FoldedPatients):
         batch_size = batch_size_for(how.batch_size, n)
         n_passes = auto_passes(n, batch_size, "adam") * (CLEAR_PASSES if noise < 1 else 1)
         n_passes = n_passes if isinstance(how.max_iter, str) else int(how.max_iter)
-        weights = [None if fold < 0 else self.masks[fold][who] for fold in folds]
+        weights = [(self.judged_by != one).all(axis=0)[who].astype(np.float32) for one in models]
         factors = np.ones((1, self.n_classes)) if factors is None else factors
         members_ = [Member(self.seed, noise, factor, weight) for factor in factors for weight in weights]
         n_components = components_for(how.n_components, len(self.target), p, self.n_classes)
@@ -471,9 +466,9 @@ class MaskedModels(FoldedPatients):
         with Trainer(X, self.target[who], self.n_classes, scaling="standard", **shared) as trainer:
             solver = AdamSolver(n_passes, batch_size, float(how.learning_rate))
             trained = trainer.train(members_, solver, n_components)
-            models = Quadratics.of([trained.separators(member) for member in range(len(members_))])
-        models.components[..., np.append(self._idle[self.column_owner], self._idle)] = 0  # what was never there
-        return models
+            found = Quadratics.of([trained.separators(member) for member in range(len(members_))])
+        found.components[..., np.append(self._idle[self.column_owner], self._idle)] = 0  # what was never there
+        return found
 
     # ----------------------------------------------------------------------------------------------- answering
 
@@ -487,30 +482,32 @@ class MaskedModels(FoldedPatients):
         if not new:
             return
         masked = self.classifier.masked
-        offsets, energy = masked.offsets[self.fold], masked.energy[self.fold]
+        offsets, energy = masked.offsets[self.judged_by], masked.energy[self.judged_by]
         at_once = max(1, NUMBERS_AT_ONCE // offsets.size)
         for begin in range(0, len(new), at_once):
             part = new[begin : begin + at_once]
-            residual = members(part, self.n_tests).astype(np.float32) @ self._terms.reshape(self.n_tests, -1)
+            known = members(part, self.n_tests)
+            some = np.flatnonzero(known.any(axis=0))  # early in an order, few of many tests
+            residual = known[:, some].astype(np.float32) @ self._terms[some].reshape(len(some), -1)
             residual = residual.reshape(len(part), *offsets.shape) - offsets
-            scores = log_scores((residual**2).sum(axis=3) + energy).astype(np.float32)
-            self._unseen.update(zip(part, scores, strict=True))
+            scores = log_scores(np.einsum("sdnkq,sdnkq->sdnk", residual, residual) + energy).mean(axis=1)
+            self._unseen.update(zip(part, scores.astype(np.float32), strict=True))
 
     @cached_property
     def _terms(self) -> Floats:
-        """``A_t x_t + a_t`` of every test and training patient, by the fold that judges it: shape (T, n, m, q)."""
+        """``A_t x_t + a_t`` of every test and training patient, by the models that judge it: (T, n_draws, n, m, q)."""
         A, width = self.classifier.masked.components, len(self.column_owner)
-        terms = np.empty((self.n_tests, len(self.rows), *A.shape[1:3]), dtype=np.float32)
+        terms = np.empty((self.n_tests, *self.judged_by.shape, *A.shape[1:3]), dtype=np.float32)
         for t in range(self.n_tests):
             own = np.flatnonzero(self.column_owner == t)
-            for fold in range(self.n_folds):
-                part = np.flatnonzero(self.fold == fold)
-                term = np.einsum("nc,kqc->nkq", self.rows[np.ix_(part, own)], A[fold][:, :, own])
-                terms[t, part] = term + A[fold][:, :, width + t]
-        return np.asarray(terms * self.done.T[:, :, None, None], dtype=np.float32)
+            for model in range(self.n_models):
+                draw, part = np.nonzero(self.judged_by == model)
+                term = np.einsum("nc,kqc->nkq", self.rows[np.ix_(part, own)], A[model][:, :, own])
+                terms[t, draw, part] = term + A[model][:, :, width + t]
+        return np.asarray(terms * self.done.T[:, None, :, None, None], dtype=np.float32)
 
     def unseen(self, tests: int) -> Floats:
-        """Scores of the training patients, each by the fold model that has not seen it: shape (n, m); remembered."""
+        """Scores of the training patients, each by the models that have not seen it: shape (n, m); remembered."""
         self.fit([tests])
         return self._unseen[tests]
 
@@ -522,7 +519,7 @@ class MaskedModels(FoldedPatients):
         """Of new patients, or of the training patients by models that have not seen them."""
         self._alter(kind)
         if rows is None:
-            return self.classifier.claims(tests, self.rows, kind, self.fold)
+            return self.classifier.claims(tests, self.rows, kind, self.judged_by)
         return self.classifier.claims(tests, rows, kind)
 
     def _alter(self, kind: str) -> None:
@@ -530,8 +527,8 @@ class MaskedModels(FoldedPatients):
         altered = self.classifier.altered
         if kind not in altered:
             factors = alterations_of(kind, self.betas, self.n_classes).factors
-            folds = [-1] if kind == "shown" else range(self.n_folds)
-            altered[kind] = self._fitted(self._copies, self._chosen[0], folds, factors)
+            models = [-1] if kind == "shown" else range(self.n_models)
+            altered[kind] = self._fitted(self._copies, self._chosen[0], models, factors)
 
     def kept(self, with_rule: bool) -> MaskedClassifier:
         """What answers, without the patients."""

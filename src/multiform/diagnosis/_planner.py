@@ -25,7 +25,7 @@ from multiform.diagnosis._losses import Losses
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._models import EvidenceModels
 from multiform.diagnosis._plan import Acquisitions, Followed, Plan, column_names, flow_text, follow
-from multiform.diagnosis._planning import FREE_UP_TO, FrontierPoint, Planning
+from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._promise import Aside, put_aside
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
@@ -45,11 +45,11 @@ from multiform.state import (
 from multiform.triage import Certificate
 
 MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into the search
-FIRST_SHARE = 0.85  # of that, into the first ones, where folds are drawn again
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
 TOO_FEW_PATIENTS, TOO_FEW_OF_A_CLASS = 50, 5  # below, a warning
-MANY_PATIENTS, DRAWN_AGAIN = 1_000, 1  # below so many, and with few tests, folds are drawn so many times more
+MANY_PATIENTS, DRAWS = 1_000, 4  # below so many, folds are drawn so often,
+MOST_DRAWN = 1_000_000  # but no more often than makes so many patients x tests x classes
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
 SHARPNESS_SETS = 12  # evidence sets that the common sharpness is estimated on
 
@@ -448,13 +448,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warn_of_copies(rows, "DiagnosisPlanner")
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
         folds = drawn_folds(target, n_folds, np.random.default_rng(seed), people)
-        for one in range(int(folds.max()) + 1):
-            if len(np.unique(target[folds != one])) < 2 or not (folds == one).any():
-                raise ValueError(
-                    "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
-                    f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
-                    "patients, or a smaller cv."
-                )
+        if not _learnable(folds, target):
+            raise ValueError(
+                "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
+                f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
+                "patients, or a smaller cv."
+            )
         undone = read_results(encoding, {}, columns, self.missing == "finding").undone
         shared: dict[str, Any] = {
             "policy": self.policy,
@@ -472,30 +471,19 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unit = 1.0 if self.loss_unit == "money" else float(self.error_price) * tariff.panel_cost
             shared["loss_price"] = unit * losses.dearest
 
-        def planned(models: MaskedModels | EvidenceModels, again: list[Planning]) -> Planning:
-            some = [*_some_sets(tariff, seed), tariff.everything]
-            flattery = models.flattery if isinstance(models, MaskedModels) else 0.0
-            judge = Judge.learnt(models, self.stop, tariff.everything, some, losses)
-            return Planning(tariff, judge, flattery=flattery, again=again, **shared)
-
-        def masked(seed: int, folds: Indices, like: MaskedModels | None = None) -> MaskedModels:
-            about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
-            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding), "like": like}
-            return MaskedModels(*about, n_tests=len(tariff), **more)
-
+        how = encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
+        models: MaskedModels | EvidenceModels
         if self.estimator is None or type(self.estimator) is QMSClassifier:
-            few = n < MANY_PATIENTS and len(tariff) <= FREE_UP_TO
-            others = range(1, DRAWN_AGAIN + 1) if few and self.level == "auto" else ()
-            drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in others]
-            done = FIRST_SHARE if drawn else 1.0
-            with progress.part(0.0, done):
-                first = masked(seed, folds)
-            with progress.part(done, 1.0):
-                again = [planned(masked(seed + 1 + one, found, first), []) for one, found in enumerate(drawn)]
-            planning = planned(first, again)
+            often = min(DRAWS, MOST_DRAWN // (n * len(tariff) * len(classes))) if n < MANY_PATIENTS else 1
+            drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), people) for one in range(1, often)]
+            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding)}
+            kept_draws = np.stack([folds, *(one for one in drawn if _learnable(one, target))])
+            models = MaskedModels(rows, target, kept_draws, *how, n_tests=len(tariff), **more)
+            shared["flattery"] = models.flattery
         else:
-            about = rows, target, folds, encoding.column_owner, len(classes), self.estimator, betas, seed, self.n_jobs
-            planning = planned(EvidenceModels(*about), [])
+            models = EvidenceModels(rows, target, folds, *how)
+        some = [*_some_sets(tariff, seed), tariff.everything]
+        planning = Planning(tariff, Judge.learnt(models, self.stop, tariff.everything, some, losses), **shared)
         _warn_of_weakness(target, classes, planning.full_accuracy)
         n_groups = None if people is None else int(people.max()) + 1
         seen = learn_seen(encoding, columns, n_groups)
@@ -674,10 +662,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs : int or None, default=None
             Outer folds to evaluate at the same time, as joblib counts.
         """
-        evaluation, _ = nested_evaluation(
+        return nested_evaluation(
             self, X, y, groups, cv=cv, repeats=repeats, frontier=frontier, random_state=random_state, n_jobs=n_jobs
         )
-        return evaluation
 
     def _results(self, X: Any) -> Results:
         check_is_fitted(self, "plan_")
@@ -837,6 +824,12 @@ def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> No
             WeakEvidenceWarning,
             stacklevel=5,
         )
+
+
+def _learnable(folds: Indices, target: Array) -> bool:
+    """Whether every fold learns from two classes or more, and judges somebody."""
+    every = range(int(folds.max()) + 1)
+    return all(len(np.unique(target[folds != one])) > 1 and bool((folds == one).any()) for one in every)
 
 
 def _ranged(encoding: Encoding) -> Indices:

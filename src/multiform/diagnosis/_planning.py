@@ -20,12 +20,11 @@ followed by those of that one, whose scores no model had seen and whose doubts c
 Where they go does not depend on the level, only where they stop: one walk to the end of a plan tells of all levels
 (`Trace`), and plans, which change slowly with the level, are made at a few of them (`ANCHORS`). Two figures are kept of
 each patient: the bill, and what was forgone, the chance that full evidence gives its own answer less the chance that it
-gives the plan's; where patients are few, both are means over folds that are drawn more than once. The mean of the
-latter, with its standard error added, is the loss that a level is charged with, smoothed so that it grows
-with the level. The error counts one patient more, who forgoes a
-quarter, so that it is never nothing. The cheapest level whose loss is allowed is chosen; with a budget, the one of the
-least loss among plans that never cost more. Orders are never searched against a count of errors: such a search finds
-orders that are lucky on the patients at hand.
+gives the plan's. The mean of the latter, with its standard error added, is the loss that a level is charged with,
+smoothed so that it grows with the level. The error counts one patient more, who forgoes a quarter, so that it is never
+nothing. The cheapest level whose loss is allowed is chosen; with a budget, the one of the least loss among plans that
+never cost more. Orders are never searched against a count of errors: such a search finds orders that are lucky on the
+patients at hand.
 """
 
 from __future__ import annotations
@@ -180,8 +179,8 @@ class Planning:
     patients. With `only_known` no further model may be trained for the search. `groups` says whose each row is, where a
     patient has several; `flattery` is by how much a choice before the plan makes counted accuracies too good. `undone`
     are the tests that each training patient did not have, `ranged` the encoded columns whose ranges may part patients.
-    `budget` is the most that a patient may cost, `max_hours` the longest one may wait, and `again` are the same
-    patients with folds drawn anew. `loss_price` is what a loss of 1 is worth to the search, if not `error_price`.
+    `budget` is the most that a patient may cost, `max_hours` the longest one may wait, `loss_price` what a loss of 1 is
+    worth to the search, if not `error_price`.
     """
 
     def __init__(
@@ -202,10 +201,9 @@ class Planning:
         budget: float | None = None,
         max_hours: float | None = None,
         loss_price: float | None = None,
-        again: Sequence[Planning] = (),
     ) -> None:
         self.tariff, self.judge, self.undone = tariff, judge, undone
-        self.budget, self.max_hours, self.loss_price, self.again = budget, max_hours, loss_price, again
+        self.budget, self.max_hours, self.loss_price = budget, max_hours, loss_price
         self.ranged = np.arange(len(judge.models.column_owner)) if ranged is None else ranged
         self.policy, self.width, self.time_limit, self.error_price = policy, width, time_limit, error_price
         self.thorough, self.only_known, self.groups = thorough, only_known, groups
@@ -240,8 +238,7 @@ class Planning:
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
         right = self.judge.unseen_answer(self.tariff.everything) == self.judge.models.target
-        own = float(right.mean()) - self.flattery
-        return float(np.mean([own, *(one.full_accuracy for one in self.again)]))
+        return float(right.mean()) - self.flattery
 
     @cached_property
     def values(self) -> Floats:
@@ -264,9 +261,7 @@ class Planning:
         if self.policy == "adaptive" and order is None:  # trees take long: they are grown at a likely level alone
             fixed = self.changed(policy="fixed")
             _, likely = fixed.choose_level(most_loss)
-            anchor = fixed._anchor(self.ladder[0] if likely is None else likely.level)
-            for one in (self, *self.again):
-                one._anchors = (anchor,)
+            self._anchors = (fixed._anchor(self.ladder[0] if likely is None else likely.level),)
         if most_loss is None:
             frontier = least_total(self.ladder, partial(self.frontier_point, order=order), between)
             return frontier, min(frontier, key=lambda point: point.cost + point.guarded_loss)
@@ -279,11 +274,9 @@ class Planning:
         """Cross-fitted figures of the plans that are made at a level, or of an order that needs no search."""
         whole = self.structure(level) if order is None else Plan.of_order(order, self.tariff.known)
         progress.tell(WHOLE_SHARE, "searching an order of tests")
-        outcomes, drawn = [], (self, *self.again)
-        for k, one in enumerate(drawn):
-            with progress.part(*(WHOLE_SHARE + (1 - WHOLE_SHARE) * (k + end) / len(drawn) for end in (0, 1))):
-                outcomes.append(one._outcome(level, order, whole))
-        cost, forgone, missed = (np.mean(part, axis=0) for part in zip(*outcomes, strict=True))
+        with progress.part(WHOLE_SHARE, 1.0):
+            cost, answer = self._traced(order, self._anchor(level), whole).at(level)
+            forgone, missed = self.judge.forgone(answer)
         self._outcomes[level, order] = cost, forgone, missed
         panel = self.tariff.panel_cost
         return FrontierPoint(
@@ -291,10 +284,14 @@ class Planning:
             float(cost.mean()),
             float(cost.mean() / panel) if panel else 0.0,
             float(forgone.mean()),
-            float(np.hypot(standard_error(forgone, self.groups), ONE_MORE * self.judge.dearest / self.n)),
+            self._loss_error(forgone, self.groups),
             self.full_accuracy - float(missed.mean()),
             tuple(self.tariff.tests[t] for t in whole.order),
         )
+
+    def _loss_error(self, forgone: Doubles, groups: Indices | None) -> float:
+        """The standard error of a mean loss, one patient more counted."""
+        return float(np.hypot(standard_error(forgone, groups), ONE_MORE * self.judge.dearest / len(forgone)))
 
     def _anchor(self, level: float) -> float:
         """The level that stands for this one where a structure is searched."""
@@ -309,16 +306,8 @@ class Planning:
             self._wholes[anchor] = self.plan(anchor)[0]
         return self._wholes[anchor]
 
-    def _outcome(self, level: float, order: tuple[int, ...] | None, whole: Plan) -> tuple[Doubles, Doubles, Doubles]:
-        """Of each training patient, the bill, and the loss and the accuracy that are forgone.
-
-        `whole` is the plan that all together would get.
-        """
-        cost, answer = self._traced(order, self._anchor(level), whole).at(level)
-        return cost, *self.judge.forgone(answer)
-
     def _traced(self, order: tuple[int, ...] | None, anchor: float, whole: Plan) -> Trace:
-        """Every patient along the plan that was made without it, to the end of it."""
+        """Every patient along the plan that was made without it, to the end of it; all together would get `whole`."""
         key = order if order is not None else anchor
         if key not in self._traces:
             fold = self.judge.models.fold
@@ -356,7 +345,7 @@ class Planning:
             found: list[tuple[tuple[float, ...], Doubles]] = []
             for cost, forgone, missed in outcomes:
                 mean, loss = float(cost[others].mean()), float(forgone[others].mean())
-                guarded = loss + GUARD * standard_error(forgone[others], groups)
+                guarded = loss + GUARD * self._loss_error(forgone[others], groups)
                 if most_loss is None:
                     found.append(((mean + guarded,), missed))
                 elif self.budget is not None:

@@ -114,6 +114,15 @@ def test_losses_in_money_choose_the_level_of_the_least_sum():
     assert careless.expected_cost_ < 0.3 * careful.expected_cost_
 
 
+def test_nothing_is_asked_where_errors_cost_less_than_any_test():
+    X, y = people(200)
+    cheap = {"ill": {"well": 0.02}, "well": {"ill": 0.01}}
+    found = planner(losses=cheap, level="auto").fit(X, y)
+    assert found.expected_cost_ == 0.0
+    assert found.stopped_at_once_ == 1.0
+    assert found.acquire(X).cost.max() == 0.0
+
+
 def test_evaluation_counts_losses_and_who_is_found():
     X, y = people(120)
     evaluation = planner(losses=LOSSES).evaluate(X, y, cv=2, frontier=False)

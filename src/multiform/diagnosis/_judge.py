@@ -72,6 +72,7 @@ Way: TypeAlias = tuple[int, float, float]  # a column of the encoded results, an
 Opinion: TypeAlias = tuple[Array, Doubles, Doubles]  # answers (n,), calibrated chances (n, m) and doubts (n,)
 
 NOBODY_STOPS = 0.0  # every doubt is positive, but for that on full evidence
+EVERYBODY_STOPS = 1.0  # and none is larger
 LEAST_DOUBT = 1e-12
 RULES = ("regret", "calibrated", "loyalty")
 TRUSTED_AT_ONCE = 60_000  # patients x sets whose trust is estimated together

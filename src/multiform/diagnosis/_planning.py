@@ -40,7 +40,7 @@ from scipy.special import log_softmax
 from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.columns import FARTHEST
-from multiform.diagnosis._judge import NOBODY_STOPS, Judge, Opinion, Way, suffices
+from multiform.diagnosis._judge import EVERYBODY_STOPS, NOBODY_STOPS, Judge, Opinion, Way, suffices
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._promise import Aside
@@ -263,7 +263,8 @@ class Planning:
             _, likely = fixed.choose_level(most_loss)
             self._anchors = (fixed._anchor(self.ladder[0] if likely is None else likely.level),)
         if most_loss is None:
-            frontier = least_total(self.ladder, partial(self.frontier_point, order=order), between)
+            ladder = (*self.ladder, EVERYBODY_STOPS) if between else self.ladder  # errors may be cheaper than any test
+            frontier = least_total(ladder, partial(self.frontier_point, order=order), between)
             return frontier, min(frontier, key=lambda point: point.cost + point.guarded_loss)
         frontier = considered(self.ladder, most_loss, partial(self.frontier_point, order=order), between)
         if self.budget is not None:  # all are within it

@@ -136,7 +136,7 @@ class Seen:
     ('m, w or missing', array([False,  True]))
     >>> new = np.arange(29.0, 78.0) * 12
     >>> ages.shifts("age", ages.look(new)[1], n_columns=1)[0].sentence
-    'mean 53 in training (29 to 77), 636 here (348 to 924); 100 % of the values were at most 77, 0 % are'
+    'mean 53 in training (29 to 77), 636 here (348 to 924); 100 % of the values were at most 77 there, 0 % are here'
     """
 
     kind: str

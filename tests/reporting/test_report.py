@@ -460,7 +460,7 @@ def test_a_plan_is_shown_and_followed(drawing):
     rng = np.random.default_rng(0)
     ill = rng.integers(0, 2, 200)
     X = pd.DataFrame({name: ill + rng.normal(0, s, 200) for name, s in {"question": 0.6, "scan": 0.3}.items()})
-    planner = DiagnosisPlanner({"question": 1, "scan": 100}, cv=3, random_state=0).fit(X, ill)
+    planner = DiagnosisPlanner({"question": 1, "scan": 100}, cv=3, tolerance=0.02, random_state=0).fit(X, ill)
     model = QMSClassifier(random_state=0).fit(X, ill)
     text = words(report(model, X, ill, plan=planner, baselines=False).html)
     assert "What to measure" in text

@@ -17,6 +17,7 @@ from multiform.cli import main
 from multiform.diagnosis import DiagnosisSession
 from multiform.tables import TableClassifier
 from multiform.web import Limits
+from multiform.web._arrow import matrix_of_arrow
 from tests.web.conftest import people, served
 from tests.web.test_guard import problem
 
@@ -570,3 +571,15 @@ def test_answers_are_as_described(asked, bedside):
     conforms(bedside, "GET", f"/v1/sessions/{id}/file", "/v1/sessions/{id}/file")
     body = {"test": "question", "values": 0.2}
     conforms(bedside, "POST", f"/v1/sessions/{id}/observe", "/v1/sessions/{id}/observe", json=body)
+
+
+def test_a_matrix_in_parts_some_of_them_empty_or_cut_out_of_others():
+    pa = pytest.importorskip("pyarrow")
+    X = np.arange(15, dtype=np.float32).reshape(5, 3)
+    whole = pa.record_batch({f"x{k}": X[:, k] for k in range(3)})
+    nothing = pa.record_batch({f"x{k}": pa.array([], pa.float32()) for k in range(3)})
+    parts = pa.Table.from_batches([nothing, whole.slice(1, 3), whole.slice(0, 0), whole.slice(4)])
+    assert np.array_equal(matrix_of_arrow(parts), X[1:])
+    assert np.array_equal(matrix_of_arrow(pa.table({"a": X[:, 0].copy()})), X[:, :1])
+    assert matrix_of_arrow(pa.table({"a": [1.0, None]})) is None
+    assert matrix_of_arrow(pa.table({"a": [1.0], "b": [1]})) is None

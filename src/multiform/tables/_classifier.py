@@ -361,8 +361,9 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> found = model.familiarity(pl.DataFrame({"age": 12 * age[:40]}))
         >>> found.notes()[0]
         'age 348 (training: 29 to 78)'
-        >>> found.shifts[0].sentence
-        'mean 53.5 in training (29 to 78), 582 here (348 to 816); 100 % of the values were at most 78 there, 0 % are here'
+        >>> print(found.shifts[0].sentence)
+        mean 53.5 in training (29 to 78), 582 here (348 to 816); 100 % of the values were at most 78 there, 0 % are
+        here
         """
         return self._read(X)[1]
 

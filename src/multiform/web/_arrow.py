@@ -92,29 +92,31 @@ def matrix_of_arrow(table: Any) -> Any:
     kinds = table.schema.types
     if str(kinds[0]) not in ("float", "double") or any(kind != kinds[0] for kind in kinds):
         return None
-    parts = table.to_batches()
-    if any(column.null_count for part in parts for column in part.columns):
-        return None
     kind = np.dtype(kinds[0].to_pandas_dtype())
     matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
     halves, start = [], 0
-    for part in parts:
-        rows, columns = matrix[start : start + len(part)], _side_by_side(part, kind).T
+    for part in table.to_batches():
+        if not len(part):
+            continue
+        columns = part.columns
+        if any(column.null_count for column in columns):
+            return None
+        rows, turned = matrix[start : start + len(part)], _side_by_side(columns, kind).T
         middle = len(part) // 2
-        halves += [(rows[:middle], columns[:middle]), (rows[middle:], columns[middle:])]
+        halves += [(rows[:middle], turned[:middle]), (rows[middle:], turned[middle:])]
         start += len(part)
     in_threads(lambda half: np.copyto(*half), halves, 2)  # as long as half a `predict`
     return matrix
 
 
-def _side_by_side(part: Any, kind: Any) -> Any:
-    """The columns of a part of a table, a row each, where they lie (mostly at equal distances), or else copied."""
-    addresses = np.array([column.buffers()[1].address + column.offset * kind.itemsize for column in part.columns])
+def _side_by_side(columns: list[Any], kind: Any) -> Any:
+    """Columns, a row each, where they lie (mostly at equal distances), or else copied."""
+    n, first = len(columns[0]), columns[0].to_numpy()
+    addresses = np.array([column.buffers()[1].address + column.offset * kind.itemsize for column in columns])
     steps = np.unique(np.diff(addresses))
-    if len(steps) == 1 and steps[0] >= len(part) * kind.itemsize:
-        first = part.column(0).to_numpy()
-        return np.lib.stride_tricks.as_strided(first, (len(addresses), len(part)), (int(steps[0]), kind.itemsize))
-    return np.array([column.to_numpy() for column in part.columns], dtype=kind)
+    if len(steps) == 1 and steps[0] >= n * kind.itemsize:
+        return np.lib.stride_tricks.as_strided(first, (len(columns), n), (int(steps[0]), kind.itemsize))
+    return np.array([column.to_numpy() for column in columns], dtype=kind)
 
 
 def matrix_of_json(body: bytes, n_columns: int) -> tuple[Any, bool] | None:

@@ -11,16 +11,10 @@ from distributed import get_client, wait
 
 from multiform import QMSClassifier, cluster, load, progress, save
 from multiform.streaming import SortedRowsWarning, State
+from tests.blocks.test_blocks import P, drawn
 
-N, P = 12_000, 12
+N = 12_000
 SIZES = (3_500, 0, 4_800, 200, 3_500)  # unequal, and one is empty
-
-
-def drawn(n, seed):
-    random = np.random.default_rng(seed)
-    X = random.standard_normal((n, P)).astype(np.float32)
-    scores = X @ np.random.default_rng(3).standard_normal((P, 3)) + X[:, :3] ** 2 + random.standard_normal((n, 3))
-    return X, np.array(["a", "b", "c"])[scores.argmax(axis=1)]
 
 
 @pytest.fixture(scope="module")

@@ -4,23 +4,15 @@ import re
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from tests.behaviour.cases import CASES
 from tests.behaviour.comparison import STORED, compare, stored, stored_cases
-
-# Of these training makes a difference of the last bit larger than CLOSE. An OpenBLAS that is older than the processor
-# takes it for a Prescott of 2004, without fused products, and rounds as none did that made the stored arrays.
-ROUNDING_DECIDES = {"diagnosis.many_tests", "qms.adam_csr_weighted", "qms.cpm_defaults"}
-OLD_KERNELS = {"Prescott", "Core2", "Nehalem"}
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_answers_are_as_stored(name):
     for package in CASES[name].needs:
         pytest.importorskip(package)
-    if name in ROUNDING_DECIDES and OLD_KERNELS & {library.get("architecture") for library in threadpool_info()}:
-        pytest.skip("NumPy's BLAS does not know this processor, and rounding decides this case")
     assert compare(CASES[name](), stored(name)).wrong == []
 
 

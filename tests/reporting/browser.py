@@ -99,7 +99,8 @@ class Page:
         """Note an event."""
         if method == "Runtime.exceptionThrown":
             self.complaints.append(str(parameters["exceptionDetails"].get("text")))
-        elif method == "Log.entryAdded":
+        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+            # not "info": one is that the cursor was somewhere already, of whoever clicks before the page has placed it
             self.complaints.append(parameters["entry"]["text"])
         elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "warning", "assert"):
             self.complaints.append(str(parameters["args"]))

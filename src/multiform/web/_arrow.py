@@ -27,13 +27,13 @@ PARTS = (2, 3)  # and of those of the Footer of a file that list dictionaries an
 MOST_BYTES = 2**28  # unpacked
 
 
-def arrow_table(body: bytes, most: int, most_bytes: int = MOST_BYTES) -> Any:
+def arrow_table(body: Any, most: int, most_bytes: int = MOST_BYTES) -> Any:
     """The table of a stream or a file: columns of numbers, truths, dates or text, of `most` values at most."""
     try:
         import pyarrow as pa  # type: ignore[import-untyped]
     except ImportError:
         raise Problem(415, 'Arrow needs pyarrow on the server: pip install "multiform[web]".') from None
-    buffer, is_file = pa.py_buffer(body), body[: len(FILE)] == FILE
+    buffer, is_file = pa.py_buffer(body), bytes(body[: len(FILE)]) == FILE
     try:
         messages = _messages(pa, buffer) if is_file else pa.ipc.MessageReader.open_stream(buffer)
         _check_size(sum(map(_unpacked, messages)), most_bytes)
@@ -56,7 +56,7 @@ def arrow_table(body: bytes, most: int, most_bytes: int = MOST_BYTES) -> Any:
     return table
 
 
-def arrow_frame(body: bytes, most: int, most_bytes: int = MOST_BYTES) -> Any:
+def arrow_frame(body: Any, most: int, most_bytes: int = MOST_BYTES) -> Any:
     """The same as a polars frame, of which all text together is bounded, too: many cells may point to one text."""
     import pyarrow as pa
     import pyarrow.compute  # type: ignore[import-untyped]

@@ -173,7 +173,7 @@ def _reads_numbers(model: TableModel) -> bool:
     return isinstance(model.model, MatrixModel) and not model.model.reads_words
 
 
-def _of_arrow(model: TableModel, body: bytes, most: int) -> Any:
+def _of_arrow(model: TableModel, body: Any, most: int) -> Any:
     """Rows of an Arrow stream: a matrix where the model reads one, and all columns are of one type, else a frame."""
     if not _reads_numbers(model):
         return arrow_frame(body, most)
@@ -206,14 +206,27 @@ async def _predict(request: Request) -> Response:
         value = await _object(request, {"rows": list, "columns": list, "chances": bool}, ("rows",))
         return await (work.small if len(body) < SMALL else work)(_answered, model, told, value, wanted)
     chances = _flag(request, "chances")
-    body = await request.body()
     if media == ARROW:
+        body = await _whole(request)
         return await work(_answered_arrow, model, told, body, state.limits.cells, chances, wanted)
+    body = await request.body()
     if media in (CSV, "text/tab-separated-values"):
         keep = request.query_params.getlist("keep")
         parts = _answered_parts(told, body, "csv" if media == CSV else "tsv", chances, keep)
         return await _streamed(work, parts, told, wanted)
     raise Problem(415, f"rows come as {JSON}, {ARROW} or {CSV}; got another content-type.")
+
+
+async def _whole(request: Request) -> Any:
+    """A body, each piece put to its place as it comes: to join those of a large one takes half as long again."""
+    stated = request.headers.get("content-length", "")
+    if not stated.isdecimal():
+        return await request.body()
+    body, end = np.empty(int(stated), np.uint8), 0  # no more than a body may have: the guard has looked
+    async for piece in request.stream():
+        body[end : end + len(piece)] = np.frombuffer(piece, np.uint8)
+        end += len(piece)
+    return body[:end]
 
 
 def _wanted(request: Request, media: str) -> str:
@@ -238,7 +251,7 @@ def _answered(model: TableModel, told: Answering, value: dict[str, Any], wanted:
     return _answered_rows(told, _rows(model, value), value.get("chances", False), wanted)
 
 
-def _answered_arrow(model: TableModel, told: Answering, body: bytes, most: int, chances: bool, wanted: str) -> Response:
+def _answered_arrow(model: TableModel, told: Answering, body: Any, most: int, chances: bool, wanted: str) -> Response:
     return _answered_rows(told, _of_arrow(model, body, most), chances, wanted)
 
 

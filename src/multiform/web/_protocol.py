@@ -14,8 +14,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from multiform.web._guard import Limits
 from multiform.web._problems import Problem
 
-AT_ONCE = 2**20  # bytes that are read of a connection at once: asyncio's quarter of it takes a large body longer
-
 
 class _Connection(h11.Connection):
     """h11 copies a body three times; here a piece that holds nothing but a part of one is handed on as it came."""
@@ -61,7 +59,6 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
                 transport.write(refusal)
                 transport.close()
                 return
-            transport.max_size = AT_ONCE
             super().connection_made(transport)
             self._wait()
 

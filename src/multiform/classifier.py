@@ -438,7 +438,7 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             fitted["feature_names_in_"] = np.array(names, dtype=object)
         for earlier in ("_moments", "feature_names_in_", *UNSEEN):
             self.__dict__.pop(earlier, None)
-        self.__dict__.update(fitted, **streamed.judged, _gaussian=None)
+        self.__dict__.update(fitted, **streamed.judged, _gaussian=streamed.gaussian)
         return self
 
     @available_if(_uses_adam)  # type: ignore[untyped-decorator]

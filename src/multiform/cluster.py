@@ -29,7 +29,7 @@ from multiform.streaming import (
     State,
     Streamed,
     as_read,
-    check_finite,
+    check_numbers,
     warn_of_sorted_rows,
 )
 
@@ -47,7 +47,7 @@ def fit_on_cluster(model: Any, X: Any, y: Any, seed: int) -> tuple[Streamed, lis
     parts = partitions_of(X, y, name)
     workers = Workers(name)
     places = _placed(workers, X, len(parts.delayed))
-    blocks = _on_their_workers(workers, parts, places)
+    blocks = _on_their_workers(workers, parts, places, model.missing)
     try:
         return _fitted(model, name, workers, blocks, places, seed), parts.names
     except BaseException:
@@ -95,7 +95,7 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
         warn_of_sorted_rows(name)
     (found,) = workers.asked(_calibrated, [(places[0], (shared, look, settled, state))], "the chances")
     separators, classes, temperature, judged = found
-    return Streamed(separators, classes, temperature, judged, plan, losses)
+    return Streamed(separators, classes, temperature, judged, plan, losses, known.gaussian)
 
 
 def averaged(states: Sequence[tuple[State, int]]) -> State:
@@ -210,14 +210,16 @@ def _placed(workers: Workers, X: Any, n_partitions: int) -> Indices:
     return places
 
 
-def _on_their_workers(workers: Workers, parts: Partitions, places: Indices) -> list[Any]:
+def _on_their_workers(workers: Workers, parts: Partitions, places: Indices, missing: str) -> list[Any]:
     """A future of every block; one that is lost with its worker is made again, by another."""
     from dask import delayed
 
     blocks: dict[int, Any] = {}
     for place in np.unique(places):
         numbers = np.flatnonzero(places == place).tolist()
-        tasks = [delayed(_block)(number, *parts.delayed[number], parts.names, parts.target) for number in numbers]
+        tasks = [
+            delayed(_block)(number, *parts.delayed[number], parts.names, parts.target, missing) for number in numbers
+        ]
         home = {"workers": [workers.home(int(place))], "allow_other_workers": True}
         blocks.update(zip(numbers, workers.client.compute(tasks, **home), strict=True))
     return [blocks[number] for number in range(len(places))]
@@ -250,7 +252,7 @@ class _Answer(NamedTuple):
     lacks_a_class: bool
 
 
-def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | None) -> Block:
+def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | None, missing: str) -> Block:
     """A partition as it is trained on."""
     what = f"partition {number} of X"
     labels = np.asarray(X[target] if y is None else y)
@@ -274,7 +276,7 @@ def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | N
     if labels.dtype.kind in "fO" and any(one is None or bool(one != one) for one in labels.tolist()):
         raise ValueError(f"y has missing values in {what.removesuffix(' of X')}; leave these rows out.")
     block = as_read(Block(number << 32, np.ascontiguousarray(rows), labels))
-    check_finite(block.X, names, what)
+    check_numbers(block.X, names, what, missing)
     return block
 
 

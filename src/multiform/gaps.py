@@ -53,8 +53,18 @@ class Gaussian:
     correlation: Doubles | None
 
     @classmethod
-    def learnt(cls, X: Array, weight: Array | None = None, *, complete: bool = False) -> Gaussian:
-        """From rows, NaN where an entry is missing, unless they are known to be `complete`."""
+    def learnt(
+        cls,
+        X: Array,
+        weight: Array | None = None,
+        *,
+        complete: bool = False,
+        moments: tuple[Doubles, Doubles] | None = None,
+    ) -> Gaussian:
+        """From rows, NaN where an entry is missing, unless they are known to be `complete`.
+
+        Mean and deviation are those of the rows, or `moments`, of more rows than these.
+        """
         some = slice(None, None, -(-len(X) // (ENOUGH if complete else MOST_SAMPLES)))
         of_all = np.asarray(X[some] if complete else X, dtype=np.float64)
         share = np.ones(len(of_all)) if weight is None else np.asarray(weight[some] if complete else weight)
@@ -63,17 +73,20 @@ class Gaussian:
         scaled = np.ldexp(of_all, -exponent)
         known = ~np.isnan(scaled)
         total = np.maximum(share @ known, np.finfo(np.float64).tiny)
-        mean = share @ np.where(known, scaled, 0) / total
+        if moments is None:
+            mean = share @ np.where(known, scaled, 0) / total
+            deviation = np.sqrt(share @ np.where(known, scaled - mean, 0) ** 2 / total)
+        else:
+            mean, deviation = (np.ldexp(one, -exponent) for one in moments)
         centred = np.where(known, scaled - mean, 0)
-        deviation = np.sqrt(share @ centred**2 / total)
         deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)  # of a column that never varies
         found = cls(np.ldexp(mean, exponent), np.ldexp(deviation, exponent), None)
         if X.shape[1] > MOST_COLUMNS:
             return found
         if complete:
-            moments = (share[:, None] * centred).T @ centred * (len(share) / share.sum())
-            moments /= np.outer(*2 * [_or_infinite(deviation)])
-            return replace(found, correlation=_shrunk(moments, len(share)))
+            products = (share[:, None] * centred).T @ centred * (len(share) / share.sum())
+            products /= np.outer(*2 * [_or_infinite(deviation)])
+            return replace(found, correlation=_shrunk(products, len(share)))
         centred, share, known = centred[some], share[some], known[some]
         return found._correlated(centred / _or_infinite(deviation), ~known, share * len(share) / share.sum())
 

@@ -137,17 +137,27 @@ def _gaps_refused(estimator: Any) -> ValueError:
 def without_gaps(
     estimator: Any, X: Any, weight: Array | None, gaps: bool, always: bool = False
 ) -> tuple[Any, Gaussian | None]:
-    """Training rows with their gaps filled, where they have any, and the Gaussian that new ones are filled by.
+    """Training rows with their gaps filled, where they have any, and the Gaussian that new ones are filled by."""
+    gaussian = gaussian_of(estimator, X, weight, gaps, always)
+    return (gaussian.filled(X) if gaps and gaussian is not None else X), gaussian
 
-    It is learnt from complete rows, too, if they are not wide, or `always`: a row to be predicted may have gaps.
+
+def gaussian_of(
+    estimator: Any,
+    X: Any,
+    weight: Array | None,
+    gaps: bool,
+    always: bool = False,
+    moments: tuple[Doubles, Doubles] | None = None,
+) -> Gaussian | None:
+    """The Gaussian of rows that have gaps; of complete rows, too, if they are not wide, or `always`.
+
+    A row to be predicted may have gaps. `moments` are mean and deviation, where they are known of more rows.
     """
-    if gaps:
-        gaussian = Gaussian.learnt(X, weight)
-        return gaussian.filled(X), gaussian
     refused = getattr(estimator, "missing", "refuse") != "expectation"
-    if not always and (refused or scipy.sparse.issparse(X) or X.shape[1] > MOST_COLUMNS):
-        return X, None
-    return X, Gaussian.learnt(X, weight, complete=True)
+    if not (gaps or always) and (refused or scipy.sparse.issparse(X) or X.shape[1] > MOST_COLUMNS):
+        return None
+    return Gaussian.learnt(X, weight, complete=not gaps, moments=moments)
 
 
 def filled(estimator: Any, X: Any, gaussian: Gaussian | None) -> Filled:

@@ -1,9 +1,10 @@
 """A fit over blocks: rows that do not fit the memory are gone through once to be known, and once for every pass.
 
 The first time counts the classes, finds the scaling, and draws rows at random: some that are held out to calibrate the
-chances, and some that the start looks at. In a pass the blocks come in a random order, as far as their source has one,
-and are put together to buffers of bounded size; each buffer is trained over in a random order while the next one is
-read. Coefficients and moments go on from buffer to buffer, and the learning rate follows one cosine over the whole fit.
+chances, and some that the start looks at, from which is also learnt what gaps are filled by. In a pass the blocks come
+in a random order, as far as their source has one, and are put together to buffers of bounded size; each buffer is
+trained over in a random order while the next one is read. Coefficients and moments go on from buffer to buffer, and the
+learning rate follows one cosine over the whole fit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.blocks import Block, Source, ahead, buffered
 from multiform.defaults import auto_passes, batch_size_for, components_for, usual_noise
 from multiform.fitting import HELD_OUT
-from multiform.inputs import as_applied, class_weights_of, column_figures, of_mean_one, scaling_by
+from multiform.gaps import MOST_SAMPLES, Gaussian
+from multiform.inputs import as_applied, class_weights_of, column_figures, gaussian_of, of_mean_one, scaling_by
 from multiform.prediction import log_scores, mean_temperature
 from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver, Moments
@@ -55,11 +57,12 @@ class Streamed:
     judged: dict[str, Any]  # the accuracy on rows held out, and their number, where there are any
     plan: Plan
     losses: list[float]
+    gaussian: Gaussian | None  # of rows that have gaps
 
 
 def small_enough(source: Source, name: str) -> Block | None:
     """All rows of a source that has no more than SMALL_BYTES; None of a larger one."""
-    with closing(buffered(_checked(source, None, name, finite=False), SMALL_BYTES)) as buffers:
+    with closing(buffered(_checked(source, None, name, "expectation"), SMALL_BYTES)) as buffers:
         first = next(buffers, None)
         if first is None:
             raise ValueError(f"X of {name} has no rows.")
@@ -68,9 +71,9 @@ def small_enough(source: Source, name: str) -> Block | None:
 
 def stream(model: Any, source: Source, seed: int) -> Streamed:
     """The separators of a QMSClassifier for the rows of a source."""
-    name = type(model).__name__
+    name, missing = type(model).__name__, model.missing
     look = Look(model, seed)
-    with closing(ahead(_checked(source, None, name))) as blocks:
+    with closing(ahead(_checked(source, None, name, missing))) as blocks:
         for block in blocks:
             look.add(block)
     known = look.known()
@@ -81,7 +84,7 @@ def stream(model: Any, source: Source, seed: int) -> Streamed:
     shown = Shown(model, plan)
     for number in range(plan.n_passes):
         done, lost = 0, 0.0
-        blocks = _checked(source, np.random.default_rng([seed, number]), name, known.n_features)
+        blocks = _checked(source, np.random.default_rng([seed, number]), name, missing, known.n_features)
         with closing(ahead(buffered(_without_held_out(blocks, known), BUFFER_BYTES))) as buffers:
             for place, X, y in buffers:
                 target = known.codes(y, name)
@@ -100,7 +103,7 @@ def stream(model: Any, source: Source, seed: int) -> Streamed:
     shown.close()
     if sorted_rows:
         warn_of_sorted_rows(name)
-    return Streamed(*known.calibrated(model, plan, state), plan, losses)
+    return Streamed(*known.calibrated(model, plan, state), plan, losses, known.gaussian)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +156,7 @@ class Plan:
             Member(seed, self.noise, self.class_weights, None, None, start)
             for seed, start in zip(drawn, state.coefficients, strict=True)
         ]
-        with Trainer.of(model, X, target, known.classes, None, scaling=known.scaling) as trainer:
+        with known.trainer(model, X, target) as trainer:
             trained = trainer.train(members, solver, self.n_components, moments=state.moments)
         return State(trained.coefficients, trained.moments), trained.losses[0][-1]
 
@@ -188,6 +191,7 @@ class Known:
     classes: Array
     counts: Indices
     scaling: Scaling
+    gaussian: Gaussian | None
     rows: Array
     target: Ints
     n_held_out: int
@@ -219,14 +223,16 @@ class Known:
 
     def starts(self, model: Any, plan: Plan, seed: int) -> list[Floats]:
         """Where each of the models starts, by the rows that are not held out."""
-        with self._trainer(model, slice(self.n_held_out, None)) as trainer:
+        rest = slice(self.n_held_out, None)
+        with self.trainer(model, self.rows[rest], self.target[rest]) as trainer:
             return trainer.starts([seed + member for member in range(model.n_models)], plan.n_components, plan.noise)
 
     def calibrated(self, model: Any, plan: Plan, state: State) -> tuple[Separators, Array, float, dict[str, Any]]:
         """What was trained; its classes; its temperature by the rows held out, and what is judged on these."""
         judged: dict[str, Any] = {}
         temperature = 1.0
-        with self._trainer(model, slice(self.n_held_out if self.n_held_out else None)) as trainer:
+        held_out = slice(self.n_held_out if self.n_held_out else None)
+        with self.trainer(model, self.rows[held_out], self.target[held_out]) as trainer:
             members = [Member(0, plan.noise, plan.class_weights)] * model.n_models
             separators = trainer.merged(state.coefficients, members)
             if self.n_held_out:
@@ -236,15 +242,17 @@ class Known:
                 judged = {"oof_accuracy_": float(right.mean()), "oof_samples_": len(right)}
         return separators, self.classes, temperature, judged
 
-    def _trainer(self, model: Any, part: slice) -> Trainer:
-        return Trainer.of(model, self.rows[part], self.target[part], self.classes, None, scaling=self.scaling)
+    def trainer(self, model: Any, X: Array, target: Ints) -> Trainer:
+        """Of some rows, their gaps filled."""
+        rows = self.gaussian.filled(X) if self.gaussian is not None and _has_gaps(X) else X
+        return Trainer.of(model, rows, target, self.classes, None, scaling=self.scaling)
 
 
 class Look:
     """What is learnt of rows by going through them once, block by block; looks at parts of them can be put together."""
 
     def __init__(self, model: Any, seed: int) -> None:
-        self._name, self._rule, self._seed = type(model).__name__, model.scaling, seed
+        self._name, self._model, self._seed = type(model).__name__, model, seed
         self._n_held_out = HELD_OUT if model.calibrate else 0
         self._columns, self._drawn = _Columns(model.n_jobs), _Drawn(self._n_held_out + ENOUGH_SAMPLES)
         self._classes, self._counts = np.empty(0, dtype=object), np.empty(0)
@@ -283,11 +291,13 @@ class Look:
         numbers, rows, labels = self._drawn.rows()
         # Of few rows no more than a tenth is held out.
         n_held_out = min(self._n_held_out, int(self._counts.sum()) // 10)
+        columns, some = self._columns, rows[n_held_out:][:MOST_SAMPLES]
         return Known(
             self._seed,
             self._classes,
             self._counts.astype(np.intp),
-            self._columns.scaling(self._rule),
+            columns.scaling(self._model.scaling),
+            gaussian_of(self._model, some, None, columns.has_gaps, moments=columns.moments),
             rows,
             np.searchsorted(self._classes, labels).astype(np.int32),
             n_held_out,
@@ -330,32 +340,52 @@ class _Drawn:
 
 
 class _Columns:
-    """Mean, variance and extremes of columns that come in parts (Chan, Golub and LeVeque 1979)."""
+    """Mean, variance and extremes of the known entries of columns that come in parts (Chan, Golub and LeVeque 1979)."""
 
     def __init__(self, n_jobs: int | None) -> None:
         self._n_jobs, self.n, self._kind = n_jobs, 0, np.dtype(np.uint8)
-        self._mean = self._scatter = self._least = self._most = np.empty(0)
+        self._known = self._mean = self._scatter = self._least = self._most = np.empty(0)
 
     def add(self, X: Array) -> None:
-        mean, deviation, least, most = column_figures(X, None, self._n_jobs)
         part = _Columns(self._n_jobs)
-        part.n, part._kind = len(X), X.dtype
-        part._mean, part._scatter, part._least, part._most = mean, len(X) * deviation**2, least, most
+        part.n, part._kind, part._known = len(X), X.dtype, np.full(X.shape[1], float(len(X)))
+        if _has_gaps(X):
+            # At the mean of the others an entry changes neither mean nor scatter nor extremes.
+            gap = np.isnan(X)
+            part._known -= gap.sum(axis=0)
+            shares = np.where(gap, 0.0, X) / np.maximum(part._known, 1)
+            X = np.where(gap, shares.sum(axis=0), X)
+        part._mean, deviation, part._least, part._most = column_figures(X, None, self._n_jobs)
+        part._scatter = len(X) * deviation**2
+        none = part._known == 0
+        part._least, part._most = np.where(none, np.inf, part._least), np.where(none, -np.inf, part._most)
         self.merge(part)
 
     def merge(self, other: _Columns) -> None:
-        mean, scatter, least, most, n = other._mean, other._scatter, other._least, other._most, other.n
-        if self.n:
-            apart = mean - self._mean
-            scatter = self._scatter + scatter + apart**2 * (self.n * n / (self.n + n))
-            mean = self._mean + apart * (n / (self.n + n))
-            least, most = np.minimum(self._least, least), np.maximum(self._most, most)
-        self._kind = np.result_type(self._kind, other._kind)
-        self.n, self._mean, self._scatter, self._least, self._most = self.n + n, mean, scatter, least, most
+        if not self.n:
+            self.__dict__.update(vars(other))
+            return
+        known = self._known + other._known
+        share = other._known / np.maximum(known, 1)
+        apart = other._mean - self._mean
+        self._scatter = self._scatter + other._scatter + apart**2 * self._known * share
+        self._mean = self._mean + apart * share
+        self._least, self._most = np.minimum(self._least, other._least), np.maximum(self._most, other._most)
+        self.n, self._known, self._kind = self.n + other.n, known, np.result_type(self._kind, other._kind)
+
+    @property
+    def has_gaps(self) -> bool:
+        return bool((self._known < self.n).any())
+
+    @property
+    def moments(self) -> tuple[Doubles, Doubles]:
+        """Mean and deviation."""
+        return self._mean, np.sqrt(self._scatter / np.maximum(self._known, 1))
 
     def scaling(self, rule: str) -> Scaling:
-        moments = self._mean, np.sqrt(self._scatter / self.n), self._least, self._most
-        chosen = scaling_by(rule, moments, self._kind, self._kind, moments[2:])
+        none = self._known == 0  # of a column that nothing is known of, 0 is
+        extremes = np.where(none, 0, self._least), np.where(none, 0, self._most)
+        chosen = scaling_by(rule, (*self.moments, *extremes), self._kind, self._kind, extremes)
         return as_applied(chosen, self._kind in (np.float32, np.uint8))
 
 
@@ -363,14 +393,9 @@ class _Columns:
 
 
 def _checked(
-    source: Source,
-    random: np.random.Generator | None,
-    name: str,
-    n_features: int | None = None,
-    *,
-    finite: bool = True,
+    source: Source, random: np.random.Generator | None, name: str, missing: str, n_features: int | None = None
 ) -> Generator[Block]:
-    """The blocks of a source; all have the same columns, and finite numbers unless gaps may stand there."""
+    """The blocks of a source; all have the same columns, and what is no number is refused or may be missing."""
     for block in source.blocks(random):
         n_features = block.X.shape[1] if n_features is None else n_features
         if block.X.shape[1] != n_features:
@@ -378,8 +403,7 @@ def _checked(
                 f"The blocks of X of {name} must have the same columns; got {n_features} and {block.X.shape[1]}."
             )
         block = as_read(block)
-        if finite:
-            check_finite(block.X, source.names, f"X of {name}")
+        check_numbers(block.X, source.names, f"X of {name}", missing)
         yield block
 
 
@@ -388,13 +412,28 @@ def as_read(block: Block) -> Block:
     return block if block.X.dtype in (np.uint8, np.float32) else block._replace(X=block.X.astype(np.float64))
 
 
-def check_finite(X: Array, names: list[str] | None, what: str) -> None:
-    if X.dtype.kind == "f" and not np.isfinite(X.sum(dtype=np.float64)) and not np.isfinite(X).all():
-        bad = int(np.flatnonzero(~np.isfinite(X).all(axis=0))[0])
-        raise ValueError(
-            f"Column {repr(names[bad]) if names else bad} of {what} holds NaN or infinity. Missing values are read in "
-            "arrays and tables that fit the memory only; impute them first, or leave these rows or the column out."
-        )
+def _all_finite(X: Array) -> bool:
+    """Whether X surely is: its sum, which is quick to see, is finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return X.dtype.kind != "f" or bool(np.isfinite(X.sum()))
+
+
+def _has_gaps(X: Array) -> bool:
+    return not _all_finite(X) and bool(np.isnan(X).any())
+
+
+def check_numbers(X: Array, names: list[str] | None, what: str, missing: str) -> None:
+    """Refuse infinity; NaN, too, unless `missing` of the estimator says what it means."""
+    if _all_finite(X):
+        return
+    for refused, word, advice in (
+        (np.isinf, "infinity", "Leave these rows out, or make it NaN, a missing value"),
+        (np.isnan, "NaN", 'Impute these values first, or set missing="expectation"'),
+    ):
+        bad = np.flatnonzero(refused(X).any(axis=0))
+        if len(bad) and (word == "infinity" or missing != "expectation"):
+            column = repr(names[bad[0]]) if names else bad[0]
+            raise ValueError(f"Column {column} of {what} holds {word}. {advice}.")
 
 
 # --------------------------------------------------------------------------------------------------- what is shown

@@ -226,6 +226,78 @@ def test_whoever_listens_hears_how_far_it_is(data, small_buffers):
     assert shares[-1] == pytest.approx(1)
 
 
+def with_gaps(X, seed):
+    """A quarter of the entries missing, column 4 wherever column 0 is large, and column 7 in the first half."""
+    X = np.where(np.random.default_rng(seed).random(X.shape) < 0.25, np.nan, X).astype(X.dtype)
+    X[X[:, 0] > 1, 4] = np.nan
+    X[: len(X) // 2, 7] = np.nan
+    return X
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_gaps_are_filled_as_in_memory(data, small_buffers, kind):
+    X, y = data[0].astype(kind), data[1]
+    X[:, 1] += X[:, 0]  # so that one tells of the other
+    fresh, truth = drawn(8_000, 1)
+    fresh[:, 1] += fresh[:, 0]
+    holed, unseen = with_gaps(X, 2), with_gaps(fresh, 3)
+    streamed = QMSClassifier(random_state=0, noise=0.3).fit(Pairs(holed, y))
+    arrays = QMSClassifier(random_state=0, noise=0.3).fit(holed, y)
+    assert streamed.score(unseen, truth) > arrays.score(unseen, truth) - 0.01
+    assert abs(streamed.oof_accuracy_ - streamed.score(with_gaps(fresh, 3), truth)) < 0.04
+    found, expected = streamed._gaussian, arrays._gaussian
+    np.testing.assert_allclose(found.deviation, expected.deviation, rtol=1e-4)
+    assert np.abs(found.correlation - expected.correlation).mean() < 0.04  # of other rows, 2,000 each
+    assert found.correlation[0, 1] == pytest.approx(0.7, abs=0.1)
+    again = QMSClassifier(random_state=0, noise=0.3).fit(Pairs(holed, y))
+    np.testing.assert_array_equal(again.predict_proba(unseen), streamed.predict_proba(unseen))
+
+
+def test_gaps_in_a_file_and_in_a_model_file(data, small_buffers, tmp_path):
+    X, y = with_gaps(data[0], 0), data[1]
+    file = parquet(tmp_path, **{f"x{k}": pa.array(X[:, k], from_pandas=True) for k in range(P)}, kind=y.tolist())
+    model = QMSClassifier(random_state=0).fit(file, "kind")
+    frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(P)])
+    assert model.score(frame, y) > 0.6
+    save(model, tmp_path / "model.mfm")
+    np.testing.assert_array_equal(load(tmp_path / "model.mfm").predict_proba(frame), model.predict_proba(frame))
+
+
+def test_a_column_of_which_nothing_is_known(data, small_buffers):
+    X, y = np.array(data[0]), data[1]
+    without = QMSClassifier(random_state=0).fit(Pairs(np.where(np.arange(P) == 5, 0, X).astype(np.float32), y))
+    X[:, 5] = np.nan
+    model = QMSClassifier(random_state=0).fit(Pairs(X, y))
+    assert model.score(X, y) > without.score(np.where(np.isnan(X), 0, X), y) - 0.01
+
+
+def test_complete_rows_of_a_stream_teach_what_fills_later_gaps(data, small_buffers):
+    X, y = data
+    model = QMSClassifier(random_state=0).fit(Pairs(X, y))
+    assert model.score(with_gaps(X, 0), y) > 0.6
+    with pytest.raises(ValueError, match=r'Column 0 of X of QMSClassifier holds NaN\. .*missing="expectation"'):
+        QMSClassifier(missing="refuse").fit(Pairs(with_gaps(X, 0), y))
+
+
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 30), min_size=1, max_size=5))
+def test_figures_of_columns_that_come_in_parts(seed, sizes):
+    """Of the known entries: mean, deviation and extremes, whatever parts they come in."""
+    random = np.random.default_rng(seed)
+    X = random.normal(1e3, random.choice([1e-2, 1.0, 1e5]), (sum(sizes), 3))
+    X[random.random(X.shape) < random.choice([0, 0.3, 0.9])] = np.nan
+    columns, start = streaming._Columns(1), 0
+    for size in sizes:
+        columns.add(X[start : start + size])
+        start += size
+    for k, column in enumerate(X.T):
+        known = column[~np.isnan(column)]
+        assert columns.has_gaps == np.isnan(X).any()
+        if len(known):
+            assert columns.moments[0][k] == pytest.approx(known.mean(), rel=1e-9)
+            assert columns.moments[1][k] == pytest.approx(known.std(), rel=1e-6, abs=1e-9 * abs(known).max())
+            assert (columns._least[k], columns._most[k]) == pytest.approx((known.min(), known.max()))
+
+
 def parquet(folder, **columns):
     path = folder / f"{len(list(folder.iterdir()))}.parquet"
     pq.write_table(pa.table(columns), path)
@@ -241,7 +313,7 @@ def test_bad_sources_get_a_sentence(data, small_buffers, tmp_path):
         ((file, "Y"), ValueError, "y names the column 'Y', which is not there; there are x, z, y"),
         ((file, "y"), ValueError, "Column 'z' holds string, and blocks must hold numbers"),
         ((tmp_path / "none.parquet", "y"), FileNotFoundError, "no such file or folder"),
-        ((Pairs(np.where(X.max() == X, np.nan, X), y), None), ValueError, "Column 2 of X of QMSClassifier holds NaN"),
+        ((Pairs(np.where(X.max() == X, np.inf, X), y), None), ValueError, "Column 2 of X of QMSClassifier holds infin"),
         ((parquet(tmp_path, x=[1.0, 2.0, 3.0], y=[0, 1, None]), "y"), ValueError, "target 'y' has missing values"),
         ((parquet(tmp_path, y=[0, 1, 1]), "y"), ValueError, "no column but the target"),
         ((iter(Pairs(X, y)), None), ValueError, "can be gone through only once"),

@@ -161,13 +161,25 @@ def test_whoever_listens_hears_how_far_it_is(client, arrays):
     assert shares[-1] == pytest.approx(1)
 
 
+def test_gaps_are_filled_on_the_workers(client, arrays, data):
+    X, y = arrays
+    holed = X.map_blocks(lambda part: np.where(np.abs(part) > 1.5, np.float32(np.nan), part))
+    model = QMSClassifier(random_state=0).fit(holed, y)
+    whole = np.where(np.abs(data[0]) > 1.5, np.float32(np.nan), data[0])
+    in_memory = QMSClassifier(random_state=0).fit(whole, data[1])
+    assert model.score(whole, data[1]) > in_memory.score(whole, data[1]) - 0.02
+    np.testing.assert_allclose(model._gaussian.deviation, in_memory._gaussian.deviation, rtol=1e-4)
+    with pytest.raises(ValueError, match=r"partition \d of X holds NaN"):
+        QMSClassifier(missing="refuse").fit(holed, y)
+
+
 def test_what_cannot_be_gets_a_sentence(client, arrays, frame, data):
     X, y = arrays
     model = QMSClassifier(random_state=0)
-    gap = X.map_blocks(lambda part: np.where(part == part.max(), np.float32(np.nan), part))
+    endless = X.map_blocks(lambda part: np.where(part == part.max(), np.float32(np.inf), part))
     unknown = X.rechunk({1: -1})[X[:, 0] > 0]
     cases = [
-        ((gap, y), "partition . of X holds NaN or infinity"),
+        ((endless, y), "partition . of X holds infinity"),
         ((X, y[:-1]), r"y of QMSClassifier must have the shape \(12000,\)"),
         ((X[:, 0], y), "must have samples in rows"),
         ((unknown, data[1]), "must be a Dask array, with the partitions of X"),

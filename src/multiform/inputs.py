@@ -248,6 +248,8 @@ def class_weights_of(
     class_weight: dict[Any, float] | str | None, classes: Array, target: Array, weight: Array | None
 ) -> Array:
     """The weight of each class; "balanced" counts samples by their weight."""
+    if class_weight is None:
+        return np.ones(len(classes))
     if class_weight == "balanced":
         total = np.bincount(target, weights=weight, minlength=len(classes))
         present = total > 0

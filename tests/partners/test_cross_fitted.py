@@ -171,7 +171,7 @@ def test_far_rows_and_large_units():
 
 def test_what_is_asked_for_is_checked():
     X, y = stripes(50)
-    with pytest.raises(ValueError, match='must be None, "trees" or a list of classifiers with predict_proba; got'):
+    with pytest.raises(ValueError, match='must be "auto", None, "trees" or a list of classifiers with'):
         QMSClassifierCV(partners=[LinearSVC()]).fit(X, y)
     with pytest.raises(ValueError, match="a list of classifiers with predict_proba; got <object"):
         QMSClassifierCV(partners=[object()]).fit(X, y)

@@ -94,8 +94,8 @@ def partners_named(asked: Any, n_folds: int) -> dict[str, Any]:
         # `is_classifier` asks for tags, which only an estimator has.
         if not (hasattr(partner, "predict_proba") and hasattr(partner, "fit") and is_classifier(partner)):
             raise ValueError(
-                'partners of QMSClassifierCV must be None, "trees" or a list of classifiers with predict_proba; '
-                f"got {partner!r}."
+                'partners of QMSClassifierCV must be "auto", None, "trees" or a list of classifiers with '
+                f"predict_proba; got {partner!r}."
             )
         kind = type(partner).__name__
         number = sum(name.split(" ")[0] == kind for name in named)

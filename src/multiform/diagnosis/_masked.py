@@ -322,7 +322,7 @@ class MaskedModels(FoldedPatients):
         self.done = np.ones((len(rows), n_tests), dtype=bool) if undone is None else ~members(undone, n_tests)
         self._random, self._always = np.random.default_rng(seed), members([always], n_tests)[0]
         self._unseen: dict[int, Floats] = {}
-        self._idle = np.zeros(n_tests, dtype=bool)
+        self._idle = np.zeros((self.n_models + 1, n_tests), dtype=bool)  # of each model; the last learns from everybody
         self._chosen: tuple[Setting, Setting]
         self.flattery = 0.0
         self._train()
@@ -386,13 +386,14 @@ class MaskedModels(FoldedPatients):
         """Find the tests that tell nothing, and leave them out if unseen patients like it.
 
         A test is sounded by what it adds to random sets of the others. What adds less than its standard error is idle:
-        among few patients a classifier that reads a dozen such tests hardly finds the few that matter.
+        among few patients a classifier that reads a dozen such tests hardly finds the few that matter. Whom a model
+        judges has no part in what it leaves out: else the patients at hand seem to be told more than new ones are.
         """
         if not 1 < self.n_tests <= SOUNDED_UP_TO:
             return
         with progress.part(0.0, 0.3):
             models = self._fitted(self._copies, setting, self._judging)
-        before, temperature = self._loss(models, judges)
+        before, temperature = self._losses(models, judges)
         own = np.flatnonzero(np.isin(self.fold, self._judging))
         gains = np.zeros((self.n_tests, len(own)))
         for t in range(self.n_tests):
@@ -402,30 +403,33 @@ class MaskedModels(FoldedPatients):
                 known = ((place < size) | self._always) & self.done[own]
                 with_test, without = known.copy(), known.copy()
                 with_test[:, t], without[:, t] = self.done[own, t], False
-                pair = [self._losses(models, (own, one), temperature) for one in (without, with_test)]
+                pair = [self._losses(models, (own, one), temperature)[0] for one in (without, with_test)]
                 gains[t] += pair[0] - pair[1]
-        error = gains.std(axis=1) / np.sqrt(len(own))
-        idle = (gains.mean(axis=1) < error) & ~self._always
-        if idle.any() and not idle.all():
-            self._idle = idle
+        every = [*range(self.n_models), -1]
+        for model in every:
+            told = gains[:, self._learning(model, own)]
+            idle = (told.mean(axis=1) < told.std(axis=1) / np.sqrt(told.shape[1])) & ~self._always
+            self._idle[model] = idle & ~idle.all()
+        if self._idle.any():
             with progress.part(0.7, 1.0):
-                again = self._fitted(self._copies, setting, self._judging)
-            if self._loss(again, judges)[0] >= before:
-                self._idle = np.zeros(self.n_tests, dtype=bool)
+                after, _ = self._losses(self._fitted(self._copies, setting, self._judging), judges)
+            who = judges[0][np.isin(self.fold[judges[0]], self._judging)]
+            better = before - after
+            for model in every:
+                self._idle[model] &= better[self._learning(model, who)].mean() > 0
 
-    def _losses(self, models: Quadratics, judges: Copies, temperature: float) -> Doubles:
-        """Log losses of unseen patients."""
-        who, known = judges
-        scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[None, who])
-        return np.asarray(-log_softmax(scores / temperature, axis=1)[np.arange(len(who)), self.target[who]])
+    def _learning(self, model: int, who: Array) -> Bools:
+        """Whom of these patients a model does not judge; all, if it judges all of them."""
+        learning = (self.judged_by[:, who] != model).all(axis=0)
+        return np.asarray(learning if learning.any() else ~learning)
 
-    def _loss(self, models: Quadratics, judges: Copies) -> tuple[float, float]:
-        """The mean log loss of unseen patients, and the temperature that it is at."""
-        judged = np.isin(self.fold[judges[0]], self._judging)
-        who, known = judges[0][judged], judges[1][judged]
+    def _losses(self, models: Quadratics, judges: Copies, temperature: float | None = None) -> tuple[Doubles, float]:
+        """Log losses of unseen patients, and the temperature that they are at: the best one, if none is given."""
+        who, known = (part[np.isin(self.fold[judges[0]], self._judging)] for part in judges)
         scores = models.own_scores(read_inputs(self.rows[who], known, self.column_owner), self.fold[None, who])
-        temperature = fit_temperature(scores, self.target[who])
-        return float(self._losses(models, (who, known), temperature).mean()), temperature
+        temperature = fit_temperature(scores, self.target[who]) if temperature is None else temperature
+        log_chances = log_softmax(scores / temperature, axis=1)
+        return np.asarray(-log_chances[np.arange(len(who)), self.target[who]]), temperature
 
     def _best(self, copies: Copies, judges: Copies, settings: Sequence[Setting]) -> tuple[Setting, float]:
         """The setting of the least log loss of unseen patients, and its flattery."""
@@ -453,22 +457,23 @@ class MaskedModels(FoldedPatients):
         """For each row of class factors these models; each learns from whom it does not judge, -1 from everybody."""
         (alpha, noise, read_steps), how, (who, known) = setting, self._how, copies
         rows = self.rows if read_steps else np.where(self._steps, 0, self.rows)
-        X = read_inputs(rows[who], known & ~self._idle, self.column_owner)
+        X = read_inputs(rows[who], known, self.column_owner)
         n, p = X.shape
         batch_size = batch_size_for(how.batch_size, n)
         n_passes = auto_passes(n, batch_size, "adam") * (CLEAR_PASSES if noise < 1 else 1)
         n_passes = n_passes if isinstance(how.max_iter, str) else int(how.max_iter)
         weights = [(self.judged_by != one).all(axis=0)[who].astype(np.float32) for one in models]
+        busy = [~np.append(self._idle[one, self.column_owner], self._idle[one]) for one in models]
+        columns = [np.flatnonzero(one).astype(np.int32) for one in busy]
         factors = np.ones((1, self.n_classes)) if factors is None else factors
-        members_ = [Member(self.seed, noise, factor, weight) for factor in factors for weight in weights]
+        parts = [*zip(weights, columns, strict=True)]
+        members_ = [Member(self.seed, noise, factor, *part) for factor in factors for part in parts]
         n_components = components_for(how.n_components, len(self.target), p, self.n_classes)
         shared: dict[str, Any] = {"alpha": alpha, "n_jobs": self.n_jobs, "device": how.device}
         with Trainer(X, self.target[who], self.n_classes, scaling="standard", **shared) as trainer:
             solver = AdamSolver(n_passes, batch_size, float(how.learning_rate))
             trained = trainer.train(members_, solver, n_components)
-            found = Quadratics.of([trained.separators(member) for member in range(len(members_))])
-        found.components[..., np.append(self._idle[self.column_owner], self._idle)] = 0  # what was never there
-        return found
+            return Quadratics.of([trained.separators(member) for member in range(len(members_))])
 
     # ----------------------------------------------------------------------------------------------- answering
 

@@ -196,3 +196,18 @@ def test_what_is_remembered_is_what_was_said(judge):
 
 def test_chances_of_no_evidence_are_the_shares(judge):
     np.testing.assert_allclose(judge.opinion(0)[1], calibrated(1.0, judge.models.unseen(0)))
+
+
+def test_a_doubt_on_the_way_remembers_those_before(judge):
+    """The first small one is not believed at once; what is small for a while is, and full evidence ends all doubt."""
+    opinion = judge.walk(judge.unseen, 40)
+    some = np.arange(5, 20)
+    first, second = (judge.unseen(tests, np.arange(40))[2] for tests in (1, 3))
+    np.testing.assert_array_equal(opinion(1, np.arange(40))[2], first)
+    mixed = np.sqrt(first * second)[some]
+    np.testing.assert_allclose(opinion(3, some)[2], mixed, rtol=1e-6)
+    np.testing.assert_allclose(opinion(3, some)[2], np.sqrt(mixed * second[some]), rtol=1e-6)  # nothing new came
+    np.testing.assert_array_equal(opinion(3, np.arange(5))[2], np.sqrt(first * second)[:5].astype(np.float32))
+    assert np.isneginf(opinion(511, some)[2]).all()
+    for rule in ("calibrated", "loyalty"):  # what these say is no estimate of what comes later
+        assert Judge(judge.models, rule, 511, judge.common, judge.full).memory == 0

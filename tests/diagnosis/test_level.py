@@ -64,7 +64,8 @@ def test_one_walk_tells_of_every_level(policy):
         own = np.flatnonzero(planning.judge.models.fold == fold)
         plan, _ = planning.blind_to(fold).plan(0.015, planning.judge.models.fold != fold)
         for level in (0.0, 0.004, 0.05, 0.3, 1.0):
-            opinion = planning.judge.without(fold).unseen
+            judge = planning.judge.without(fold)
+            opinion = judge.walk(judge.unseen, planning.n)
             found = follow(plan, planning.tariff, opinion, level, planning.values, planning.undone, own)
             cost, answer = trace.at(level)
             np.testing.assert_allclose(cost[own], found.cost)

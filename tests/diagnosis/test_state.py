@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 from multiform import DiagnosisPlanner, QMSClassifier, load
+from multiform.diagnosis._judge import MEMORY
 from tests.diagnosis.worlds import COSTS, gated, patients
 
 DISCOUNTS = {"lab": {"blood": 15.0, "scan": 60.0}}
@@ -200,7 +201,17 @@ def test_parts_of_an_older_plan_that_do_not_fit_are_refused(older, path, value, 
 
 
 def test_a_part_of_the_judge_that_is_missing_is_refused(state):
-    for name in {*state["judge_"]} - {"classifier"}:  # without which it is read as one of 0.1.0
+    # Without the classifier it is read as one of 0.1.0, and what older files do not have is not missed.
+    for name in {*state["judge_"]} - {"classifier", "memory"}:
         judge = {key: value for key, value in state["judge_"].items() if key != name}
         with pytest.raises(ValueError, match=f"judge_ lacks '{name}'"):
             DiagnosisPlanner(COSTS)._set_state({**state, "judge_": judge})
+
+
+def test_a_plan_of_an_older_file_forgets(state):
+    """Its level was chosen for doubts that know nothing of those before."""
+    older = {key: value for key, value in state["judge_"].items() if key != "memory"}
+    for judge, memory in ((state["judge_"], MEMORY), (older, 0.0)):
+        planner = DiagnosisPlanner(COSTS)
+        planner._set_state({**state, "judge_": judge})
+        assert planner.judge_.memory == memory

@@ -8,6 +8,10 @@ Each rule is a number, the *doubt*, that falls as the evidence suffices; a patie
 
 On full evidence there is nothing left to buy: the doubt is minus infinity.
 
+A regret is an estimate, and of a patient on its way there are many: the first that happens to be small is too small. So
+a walk compares with the level a mean, on a logarithmic scale, of the regret on the evidence so far and of what it made
+of those before (`carried`); where it has been small for a while, it is believed.
+
 The *trust* of an evidence set S is a row of numbers, all estimated on unseen scores:
 
 - the sharpness a_S. With the scores s the chances of the classes are ``softmax(a_S s)``. Each set has its own, drawn
@@ -78,6 +82,7 @@ RULES = ("regret", "calibrated", "loyalty")
 TRUSTED_AT_ONCE = 60_000  # patients x sets whose trust is estimated together
 SAME_IN_MODELS = ("rows", "target", "fold", "estimator", "betas", "seed")  # that a model file holds as they are
 SAME_IN_JUDGE = ("rule", "common")
+NEWER = ("losses", "memory")  # what older files do not have
 PULL_SHARPNESS = 10.0  # how strongly a set's log sharpness is drawn to the common one
 MOST_SHARPNESS = 5.0  # the log sharpness stays within -5 and 5
 MOST_KEPT = 600  # sets whose trust is kept
@@ -87,6 +92,7 @@ SUREST = 12.0  # the largest log odds
 PULL_STRETCH, PULL_SHIFT = 10.0, 4.0  # how strongly v is drawn to 1 and u to 0, as so many corrected answers would
 PULL_NARROWING, MOST_NARROWING, SCORING_STEPS = 20.0, 1.0, 6  # d is drawn to 0, and at most 1
 LEAST_SPREAD, MOST_SPREAD = 1e-3, 1e4
+MEMORY = 0.5  # the weight of what was thought before, in the doubt of patients on their way
 SETTLED = 0.005  # a step of Newton's method that ends it
 PIVOT, LEAST_REGRET = 0.01, 1e-6  # r0: a level that plans choose; smaller regrets than the second are not told apart
 # Nodes of the quadrature on [0, 6]; beyond six standard deviations there is nothing to regret.
@@ -249,6 +255,19 @@ def fit_trust(scores: Floats, full: Doubles, target: Ints, common: float, losses
     return np.column_stack([sharpness, slope, spread, correction, narrowing])
 
 
+def carried(before: Doubles, doubt: Doubles, memory: float) -> Doubles:
+    """The doubts of patients on their way: a mean, on a logarithmic scale, with those before; NaN where there are none.
+
+    >>> import numpy as np
+    >>> carried(np.array([0.04, np.nan, 0.04]), np.array([0.01, 0.01, -np.inf]), memory=0.5).round(3)
+    array([0.02, 0.01, -inf])
+    """
+    both = np.isfinite(before) & np.isfinite(doubt)
+    found = doubt.copy()
+    found[both] = before[both] ** memory * doubt[both] ** (1 - memory)
+    return found.astype(np.float32).astype(np.float64)  # as `Judge.opinion`: who stops must not depend on who asks
+
+
 def suffices(doubt: Array, level: float) -> Bools:
     """Whether the evidence suffices. Doubts are single precision numbers, so that is what the level is read as."""
     return np.asarray(doubt <= np.float32(level))
@@ -259,7 +278,8 @@ class Judge:
 
     `common` is the log sharpness that all sets are drawn to, `full` the calibrated chances of the training patients
     from all evidence, unseen, shape (n, m); `taught` are the training patients whose labels the trust is learnt from,
-    by default all; `trusts` is what was learnt of the sets that were asked for so far.
+    by default all; `trusts` is what was learnt of the sets that were asked for so far; `memory` is the weight of doubts
+    before, on a patient's way.
 
     A judge that is kept has no patients (`full` is None), and of a set that nothing was learnt of it takes the trust of
     the one most like it.
@@ -275,9 +295,11 @@ class Judge:
         taught: Indices | None = None,
         trusts: dict[int, Doubles] | None = None,
         losses: Losses | None = None,
+        memory: float | None = None,
     ) -> None:
         self.models, self.rule, self.everything = models, rule, everything
         self.common, self.losses = common, losses
+        self.memory = memory if memory is not None else MEMORY if rule == "regret" else 0.0
         if full is not None:
             self.full = full
             self.taught = np.arange(len(full)) if taught is None else taught
@@ -402,6 +424,17 @@ class Judge:
             return self.trusts[tests]
         return self.trusts[min(self.trusts, key=lambda one: ((one ^ tests).bit_count(), (one & ~tests).bit_count()))]
 
+    def walk(self, opinion: Callable[[int, Array], Opinion], n: int) -> Callable[[int, Array], Opinion]:
+        """The same of `n` patients on their way, who are asked step by step: what was thought before is remembered."""
+        before = np.full(n, np.nan)
+
+        def remembered(tests: int, patients: Array) -> Opinion:
+            answer, chances, doubt = opinion(tests, patients)
+            before[patients] = carried(before[patients], doubt, self.memory)
+            return answer, chances, before[patients]
+
+        return remembered
+
     def of(self, results: Results) -> Callable[[int, Array], Opinion]:
         """Opinions of new patients, by their places: each on what can be used of the evidence set."""
 
@@ -472,7 +505,7 @@ class Judge:
     def state(self) -> dict[str, Any]:
         """As plain values; with classifiers of others, what they were learnt from, so that a plan can leave its way."""
         trusted = {"rule": self.rule, "common": self.common, "sets": [plain_set(tests) for tests in self.trusts]}
-        trusted["trusts"] = np.stack(list(self.trusts.values()))
+        trusted["trusts"], trusted["memory"] = np.stack(list(self.trusts.values())), self.memory
         if self.losses is not None:
             trusted["losses"] = self.losses.matrix
         if isinstance(self.models, MaskedClassifier):
@@ -492,14 +525,14 @@ class Judge:
     ) -> Judge:
         """The inverse of `state`, checked."""
         if "classifier" in state:
-            require_names(state, "judge_", [*SAME_IN_JUDGE, "sets", "trusts", "classifier"], ["losses"])
+            require_names(state, "judge_", [*SAME_IN_JUDGE, "sets", "trusts", "classifier"], NEWER)
             models: Any = MaskedClassifier.from_state(state["classifier"], m, everything.bit_length(), column_owner)
             full = None
             altered = state["rule"] != "loyalty" or "held back" in models.altered
             require(altered, "an altered model is missing")
         else:
             names = [*SAME_IN_MODELS, *SAME_IN_JUDGE, "full", "sets", "trusts", "models"]
-            require_names(state, "judge_", names, ["losses"])
+            require_names(state, "judge_", names, NEWER)
             models = _evidence_models(state, m, everything, column_owner, n_jobs)
             full = require_array(state["full"], (len(models.rows), m), "f", "full")
             require(((full >= 0) & (full <= 1)).all(), "full does not hold chances")
@@ -509,7 +542,9 @@ class Judge:
                 require(models.fitted["held back"].keys() | {0, everything} >= modelled, "an altered model is missing")
         require(state["rule"] in RULES, "there is no such stopping rule")
         require(state["rule"] != "loyalty" or len(models.betas) > 0, "there are no betas")
-        require_numbers([state["common"]], "the common sharpness")
+        memory = state.get("memory", 0.0)
+        require_numbers([state["common"], memory], "a figure of the judge")
+        require(0 <= memory < 1, "the memory of the judge is out of range")
         require(abs(state["common"]) <= MOST_SHARPNESS, "the common sharpness is out of range")
         trusts = require_array(state["trusts"], (len(state["sets"]), None), "f", "trusts")
         require(trusts.shape[1] in (4 + m, 5 + m), "trusts have the wrong shape")  # 0.1.0 knew no narrowing
@@ -519,7 +554,8 @@ class Judge:
         require(whole and len(trusts) > 0, "a trusted set has a test that there is not")
         trusted = dict(zip(sets, trusts, strict=True))
         losses = Losses.from_state(state["losses"], m) if "losses" in state else None
-        return cls(models, state["rule"], everything, state["common"], full, trusts=trusted, losses=losses)
+        about = models, state["rule"], everything, state["common"], full
+        return cls(*about, trusts=trusted, losses=losses, memory=float(memory))
 
 
 def _evidence_models(

@@ -130,9 +130,10 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         test was not done: it is not in the evidence, not guessed and not billed. Or it was done, is paid for, and that
         it has no result is a finding, where training data have enough of such gaps to learn from.
     stop : {"regret", "calibrated", "loyalty"}, default="regret"
-        When the evidence suffices: when the accuracy that one expects to forgo by stopping is at most the level
-        ("regret"), when the chance of a wrong answer is at most the level ("calibrated"), or when the patient is
-        of strong loyalty type under a beta of at most the level ("loyalty", the paper's).
+        When the evidence suffices: when the accuracy that one expects to forgo by stopping, in a mean with what one
+        expected before, is at most the level ("regret"), when the chance of a wrong answer is at most the level
+        ("calibrated"), or when the patient is of strong loyalty type under a beta of at most the level ("loyalty", the
+        paper's).
     level : float or "auto", default="auto"
         The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted; at 0 nobody stops early.
     theta : float, default=None
@@ -206,7 +207,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     panel_cost_ : float
         What all evidence costs.
     certificate_ : SearchProof
-        Whether the order is proven optimal on the estimate (cost and `error_price`), or the gap.
+        Whether the order is proven optimal on the estimate (cost and `error_price`, each evidence set for itself), or
+        the gap.
     frontier_ : list of FrontierPoint
         Cross-fitted cost and loss at every level that was considered.
     traffic_ : list of lists
@@ -373,7 +375,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta, frontier, level, accuracy, plan, proof, promise = self._decide(planning)
         tariff, judge = planning.tariff, planning.judge
         # The training patients along the plan, judged by models that have not seen them.
-        found = follow(plan, tariff, judge.unseen, level, planning.values, planning.undone)
+        opinion = judge.walk(judge.unseen, planning.n)
+        found = follow(plan, tariff, opinion, level, planning.values, planning.undone)
         kept = judge.kept(list(dict.fromkeys([tariff.known, *plan.sets, tariff.everything])))
         remaining, traffic = _outlook(planning, plan, found)
 
@@ -684,7 +687,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         results = self._results(X)
         results.warn(stacklevel=3)
         values = results.values(self.encoding_.column_owner)
-        found = follow(self.plan_, self.tariff_, self.judge_.of(results), self.level_, values, results.undone)
+        opinion = self.judge_.walk(self.judge_.of(results), len(values))
+        found = follow(self.plan_, self.tariff_, opinion, self.level_, values, results.undone)
         return replace(found, chances=softened(found.chances, self.softening_))
 
     # -------------------------------------------------------------------------------------------- model files

@@ -9,7 +9,8 @@ begun with the tests whose result is worth most for the choice of the second; th
 An order is judged by what it costs and by the regret of those who stop on it, `error_price` full panels for each answer
 that full evidence would have corrected. Doubts are estimates, and at a given level the order of least cost alone is the
 one that stops people just below it, on sets that happen to look convincing; the price makes the search prefer sets that
-leave less to regret. No error is counted: the regret is a forecast, from the same trust as the stopping rule.
+leave less to regret. No error is counted: the regret is a forecast, from the same trust as the stopping rule. The
+search takes each set for itself; that a doubt remembers those before is for whoever walks (`Judge.walk`).
 
 The information of a test, given an evidence set, is by how much it lowers the log loss of unseen patients. It is not
 the same everywhere: whether somebody had surgery says little alone, and much once the hormone was found raised. So
@@ -327,7 +328,8 @@ class Planning:
             for one, plan in zip(folds, plans, strict=True):
                 own = np.flatnonzero(fold == one)
                 clock = np.zeros(self.n)
-                opinion = trace.listening(self.judge.without(one).unseen, self.tariff.hour_price, clock)
+                judge = self.judge.without(one)
+                opinion = trace.listening(judge.walk(judge.unseen, self.n), self.tariff.hour_price, clock)
                 paid = follow(plan, self.tariff, opinion, NOBODY_STOPS, self.values, self.undone, own, clock).prices
                 trace.settle(own, paid)
             self._traces[key] = trace
@@ -363,7 +365,8 @@ class Planning:
     def followed(self, plan: Plan, level: float, results: Results) -> tuple[Doubles, Array]:
         """Bills and answers (class indices) of new patients under a plan."""
         values = results.values(self.judge.models.column_owner)
-        found = follow(plan, self.tariff, self.judge.of(results), level, values, results.undone)
+        opinion = self.judge.walk(self.judge.of(results), len(values))
+        found = follow(plan, self.tariff, opinion, level, values, results.undone)
         return found.cost, found.answer
 
     def plan(self, level: float, patients: Bools | None = None, exact: bool = False) -> tuple[Plan, SearchProof]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from multiform._typing import Doubles
-from multiform.diagnosis._judge import Opinion, softened, suffices
+from multiform.diagnosis._judge import Opinion, carried, softened, suffices
 from multiform.diagnosis._plan import FlowStep, flow_steps
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue, read_results
 
@@ -117,6 +117,7 @@ class DiagnosisSession:
         self._node = 0 if self._planner.plan_.tests else -1
         self._results = self._read({})
         self._opinion = self._planner.judge_.opinion(0, self._results.rows)
+        self._doubt, self._doubted_on = np.array([np.nan]), -1  # as it was where the plan last asked, and on which set
         self.finished = False
         self._go_on()
 
@@ -166,7 +167,20 @@ class DiagnosisSession:
     @property
     def suffices(self) -> bool:
         """Whether the plan would give this answer on the evidence so far."""
-        return bool(suffices(self._opinion[2], self._planner.level_)[0])
+        return bool(suffices(self._doubt_now, self._planner.level_)[0])
+
+    @property
+    def _doubt_now(self) -> Doubles:
+        """With what has come since the plan last asked."""
+        if self._held == self._doubted_on:
+            return self._doubt
+        return carried(self._doubt, self._opinion[2], self._planner.judge_.memory)
+
+    def _ask(self) -> None:
+        """The plan asks whether the evidence suffices, and remembers what is thought."""
+        self._opinion = self._thought(self._results, self._held)
+        self._doubt = carried(self._doubt, self._opinion[2], self._planner.judge_.memory)
+        self._doubted_on = self._held
 
     @property
     def observed(self) -> dict[str, Any]:
@@ -476,12 +490,15 @@ class DiagnosisSession:
         plan, tariff = self._planner.plan_, self._planner.tariff_
         values = self._results.values(self._planner.encoding_.column_owner)
         asked = not tariff.known & ~(self._held | self._unavailable)  # what is known at the start comes first
+        if asked and self._doubted_on < 0:
+            self._ask()
         while self._node >= 0 and (self._held | self._barred) >> plan.tests[self._node] & 1:
             within = plan.joins(self._node)
-            self._opinion = self._thought(self._results, self._held)
-            if asked and self.suffices and not within:
-                self.finished = True
-                return
+            if asked and not within:
+                self._ask()
+                if self.suffices:
+                    self.finished = True
+                    return
             self._node = int(plan.after(self._node, np.array([self._answer]), values)[0])
             if not within:
                 self._round_began = self.hours

@@ -7,7 +7,7 @@ from sklearn.dummy import DummyClassifier
 
 from multiform import DiagnosisPlanner, QMSClassifier, load, save
 from multiform.diagnosis import FewPatientsWarning, ThetaNotReachedWarning, WeakEvidenceWarning
-from multiform.diagnosis._masked import MaskedModels
+from multiform.diagnosis._masked import Bends, MaskedClassifier, MaskedModels
 from tests.diagnosis.worlds import COSTS, patients
 
 pytestmark = pytest.mark.filterwarnings("ignore::multiform.columns.UnfamiliarWarning")
@@ -129,6 +129,36 @@ def test_tests_that_tell_nothing_are_left_out():
     np.testing.assert_array_equal(models.scores(0b1111111111, X), models.scores(0b1111111111, other))
     everything_told = models.scores(0b1111111111, np.where(idle, X, X + 3).astype(np.float32))
     assert not np.array_equal(models.scores(0b1111111111, X), everything_told)
+
+
+def test_all_evidence_is_read_bent_where_that_is_better():
+    """A wave of a number is no quadratic of it; a given estimator reads what it is given."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2)).astype(np.float32)
+    y = (np.abs(np.abs(X[:, 0]) - 0.7) < 0.45).astype(np.int32)
+    about = X, y, np.arange(300)[None] % 3, np.arange(2), 2
+    models = MaskedModels(*about, None, (), 0, 1, n_tests=2)
+    straight = MaskedModels(*about, QMSClassifier(), (), 0, 1, n_tests=2)
+    right = [(one.unseen(0b11).argmax(axis=1) == y).mean() for one in (models, straight)]
+    assert right[0] > right[1] + 0.05
+    assert not len(straight.classifier.bends.columns)
+    classifier = models.classifier
+    again = MaskedClassifier.from_state({**models.kept(False).state()}, 2, 2, np.arange(2))
+    np.testing.assert_array_equal(again.scores(0b11, X), classifier.scores(0b11, X))
+    wrong = classifier.state() | {"bends": {"columns": np.array([0, 2]), "knots": classifier.bends.knots}}
+    with pytest.raises(ValueError, match="bends are of columns that there are not"):
+        MaskedClassifier.from_state(wrong, 2, 2, np.arange(2))
+    wrong["bends"] = {"columns": classifier.bends.columns, "knots": -classifier.bends.knots}
+    with pytest.raises(ValueError, match="knots do not ascend"):
+        MaskedClassifier.from_state(wrong, 2, 2, np.arange(2))
+
+
+def test_the_tents_of_a_number():
+    rows = np.array([[-9.0], [0.0], [0.5], [1.0], [3.0], [9.0]], dtype=np.float32)
+    bends = Bends(np.array([0]), np.array([[0.0, 1.0, 2.0, 4.0, 5.0]], dtype=np.float32))
+    told = [[1, 0, 0, 0], [1, 0, 0, 0], [0.5, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 0.5, 0.5], [0, 0, 0, 0]]
+    np.testing.assert_array_equal(bends.beside(rows), np.hstack([rows, told]))
+    assert bends.owner(np.array([3])).tolist() == [3] * 5
 
 
 def test_what_was_not_done_is_not_billed_not_guessed_and_not_needed():

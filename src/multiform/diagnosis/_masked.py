@@ -16,8 +16,9 @@ model changes its mind by chance as evidence comes in, and a plan would seem to 
 Tests that add nothing to random sets of the others are *idle*: both classifiers learn as if nobody had had them, if
 that is better for unseen patients.
 
-All evidence has a classifier of its own beside it, without masks, and the two are mixed as unseen patients like best:
-what the plan is compared with is as good as a classifier that was made for nothing else.
+All evidence has a classifier of its own beside it, without masks, which reads numbers bent (`Bends`) if that is better,
+and the two are mixed as unseen patients like best: what the plan is compared with is as good as a classifier that was
+made for nothing else.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ MANY_PATIENTS = 2_000  # from which on one fold is enough to choose on
 # Floor of the ratio loss, and noise: gates and thresholds want little noise, a few hundred noisy patients much.
 SETTINGS: tuple[tuple[float, float], ...]
 SETTINGS = ((0.5, 0.1), (0.5, 0.3), (0.1, 1.0), (0.1, 2.0), (0.1, 3.0), (0.1, 5.0), (0.1, 8.0))
+KNOTS = (0.0, 0.25, 0.5, 0.75, 1.0)  # quantiles of a column at which its answers may bend
+MOST_STRAIGHT = 12  # distinct values of a column that does not bend
 CLEAR_PASSES = 3  # times as many passes where there is little noise
 SHARES = (0.0, 0.5, 1.0)  # of the classifier of all evidence, in what answers on it
 NUMBERS_AT_ONCE = 4_000_000  # residuals
@@ -57,7 +60,7 @@ SHOWN_BETA, SHOWN_GAMMA = 0.05, 20.0  # of the loyalty type that a session shows
 
 LARGEST = 1e12  # coefficients of a row, in a model file: with results of a million deviations f is still a number
 
-Setting = tuple[float, float, bool]  # alpha, noise, and whether steps of numbers are read
+Setting = tuple[float, float, str]  # alpha, noise, and what is read: the "results", and their "steps" or "bends"
 Copies = tuple[Array, Bools]  # the patient of each copy, and the tests that are known of it
 
 
@@ -130,6 +133,59 @@ class Quadratics:
 
 
 @dataclass(frozen=True, eq=False)
+class Bends:
+    """What the classifier of all evidence may read beside the results, as `QMSClassifierCV` does: tents on numbers.
+
+    Each of `columns`, which have many values, has `knots` at its quantiles, a row each, and beside it a further column
+    for every knot but the last: 1 there, linear to 0 at the next knots. So a quadratic can bend along an axis.
+    """
+
+    columns: Array
+    knots: Floats
+
+    @classmethod
+    def learnt(cls, rows: Floats, done: Bools) -> Bends:
+        """From the training patients, as far as they had the test: shape (n, p) both."""
+        knots = {}
+        for column in range(rows.shape[1]):
+            present = rows[done[:, column], column]
+            if len(np.unique(present)) > MOST_STRAIGHT:
+                knots[column] = np.quantile(present, KNOTS)
+        return cls(np.array([*knots], dtype=np.int64), np.array([*knots.values()], np.float32).reshape(-1, len(KNOTS)))
+
+    def beside(self, rows: Floats) -> Floats:
+        """The rows, and the further columns."""
+        tents = np.zeros((len(rows), *self.knots.shape), dtype=np.float32)
+        for own, (column, knots) in enumerate(zip(self.columns, self.knots, strict=True)):
+            for k in range(len(knots)):
+                tents[:, own, k] = np.interp(rows[:, column], knots, np.arange(len(knots)) == k)
+        return np.hstack([rows, tents[:, :, :-1].reshape(len(rows), -1)])
+
+    def owner(self, column_owner: Array) -> Array:
+        """The test of each column, the further ones last."""
+        return np.append(column_owner, np.repeat(column_owner[self.columns], self.knots.shape[1] - 1))
+
+    def state(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"columns": self.columns, "knots": self.knots}
+
+    @classmethod
+    def from_state(cls, state: Any, width: int) -> Bends:
+        """The inverse of `state`, checked."""
+        require_names(state, "bends", ["columns", "knots"])
+        columns = require_array(state["columns"], (None,), "i", "columns that bend")
+        inside = len(columns) <= width and ((columns >= 0) & (columns < width)).all()
+        require(inside, "bends are of columns that there are not")
+        knots = require_array(state["knots"], (len(columns), len(KNOTS)), "f", "knots")
+        single = columns.dtype == np.int64 and knots.dtype == np.float32
+        require(single and np.isfinite(knots).all() and (np.diff(knots) >= 0).all(), "knots do not ascend")
+        return cls(columns, knots)
+
+
+NO_BENDS = Bends(np.empty(0, dtype=np.int64), np.empty((0, len(KNOTS)), dtype=np.float32))
+
+
+@dataclass(frozen=True, eq=False)
 class MaskedClassifier:
     """What answers on any evidence set, without the patients whom it was learnt from.
 
@@ -148,6 +204,8 @@ class MaskedClassifier:
         Log shares of the classes: the scores where nothing is known.
     betas : tuple of float
         Of the stopping rule.
+    bends : Bends
+        What the second reads beside the results.
     altered : dict of str to Quadratics
         Models of altered class weights (section 3.1): "held back" are those of the rule, of every beta, class and fold;
         "shown" those of the loyalty type that a session shows, which have learnt from everybody.
@@ -162,6 +220,7 @@ class MaskedClassifier:
     prior: Doubles
     betas: tuple[float, ...] = ()
     altered: dict[str, Quadratics] = field(default_factory=dict)
+    bends: Bends = NO_BENDS
 
     @property
     def n_classes(self) -> int:
@@ -177,8 +236,11 @@ class MaskedClassifier:
             return np.tile(self.prior, (len(rows), 1)).astype(np.float32)
         known = np.broadcast_to(members([tests], self.n_tests), (len(rows), self.n_tests))
         X = self.inputs(rows, known)
-        masked = self.masked.scores(X).mean(axis=1)
-        return self.mixed(masked, self.full.scores(X).mean(axis=1)) if known.all() else masked
+        masked: Floats = self.masked.scores(X).mean(axis=1)
+        if not known.all():
+            return masked
+        X = read_inputs(self.bends.beside(rows), known, self.bends.owner(self.column_owner))
+        return self.mixed(masked, self.full.scores(X).mean(axis=1))
 
     def mixed(self, masked: Floats, full: Floats) -> Floats:
         """What both classifiers say on all evidence."""
@@ -215,15 +277,19 @@ class MaskedClassifier:
         plain = {name: getattr(self, name) for name in ("share", "prior")}
         plain |= {"temperatures": list(self.temperatures), "betas": list(self.betas)}
         plain |= {"masked": self.masked.state(), "full": self.full.state()}
+        if len(self.bends.columns):
+            plain["bends"] = self.bends.state()
         return plain | {"altered": {kind: models.state() for kind, models in self.altered.items()}}
 
     @classmethod
     def from_state(cls, state: Any, m: int, n_tests: int, column_owner: Array) -> MaskedClassifier:
         """The inverse of `state`, checked."""
         names = ["share", "prior", "temperatures", "betas", "masked", "full", "altered"]
-        require_names(state, "the masked models", names)
+        require_names(state, "the masked models", names, ["bends"])
         width = len(column_owner) + n_tests
-        masked, full = (Quadratics.from_state(state[name], m, width) for name in ("masked", "full"))
+        bends = Bends.from_state(state["bends"], len(column_owner)) if "bends" in state else NO_BENDS
+        masked = Quadratics.from_state(state["masked"], m, width)
+        full = Quadratics.from_state(state["full"], m, len(bends.owner(column_owner)) + n_tests)
         require(len(masked) == len(full), "there is not a model of all evidence for each fold")
         betas, share, temperatures = tuple(state["betas"]), state["share"], tuple(state["temperatures"])
         require_numbers([*betas, share, *temperatures], "a figure of the masked models")
@@ -240,7 +306,7 @@ class MaskedClassifier:
         for kind, models in altered.items():
             n_models = len(alterations_of(kind, betas, m)) * (1 if kind == "shown" else len(masked))
             require(len(models) == n_models, "an altered model is missing")
-        return cls(column_owner, n_tests, masked, full, share, temperatures, prior, betas, altered)
+        return cls(column_owner, n_tests, masked, full, share, temperatures, prior, betas, altered, bends)
 
 
 def read_inputs(rows: Floats, known: Bools, column_owner: Array) -> Floats:
@@ -317,14 +383,18 @@ class MaskedModels(FoldedPatients):
             levels = [noise for _, noise in SETTINGS] if isinstance(estimator.noise, str) else [float(estimator.noise)]
             settings = tuple((float(estimator.alpha), noise) for noise in levels)
         self._steps = np.zeros(len(column_owner), dtype=bool) if steps is None else steps
-        reads = (True, False) if self._steps.any() else (True,)
-        self._settings = tuple((*setting, read) for read in reads for setting in settings)
         self.done = np.ones((len(rows), n_tests), dtype=bool) if undone is None else ~members(undone, n_tests)
         self._random, self._always = np.random.default_rng(seed), members([always], n_tests)[0]
         self._unseen: dict[int, Floats] = {}
         self._idle = np.zeros((self.n_models + 1, n_tests), dtype=bool)  # of each model; the last learns from everybody
         self._chosen: tuple[Setting, Setting]
         self.flattery = 0.0
+        self._bends = Bends.learnt(rows, self.done[:, column_owner])
+        readings = ["steps", "results"] if self._steps.any() else ["results"]
+        self._settings = [(*setting, reading) for reading in readings for setting in settings]
+        bends = estimator is None and len(self._bends.columns) > 0
+        bent = [(*setting, "bends") for setting in settings if bends and setting[1] >= 1]  # so many columns want noise
+        self._settings_of_all = [*self._settings, *bent]
         self._train()
 
     @property
@@ -353,19 +423,20 @@ class MaskedModels(FoldedPatients):
         with progress.part(0.7 * done, 0.9 * done):
             self._leave_out_idle(setting, judges)
         with progress.part(0.9 * done, done):
-            setting_of_all, self.flattery = self._best(everybody, everybody, self._settings)
+            setting_of_all, self.flattery = self._best(everybody, everybody, self._settings_of_all)
         self._chosen = setting, setting_of_all
         with progress.part(done, 1 - (1 - done) / (1 + copies)):
             masked = self._fitted(self._copies, setting, range(self.n_models))
         full = self._fitted(everybody, setting_of_all, range(self.n_models))
-        X = read_inputs(self.rows, self.done, self.column_owner)
-        scores = [models.own_scores(X, self.judged_by) for models in (masked, full)]
+        inputs = [self._inputs(*everybody, reading) for *_, reading in self._chosen]
+        scores = [models.own_scores(X, self.judged_by) for models, X in zip((masked, full), inputs, strict=True)]
         warm, full_warm = (fit_temperature(one, self.target) for one in scores)
         told = log_softmax(scores[0] / warm, axis=1), log_softmax(scores[1] / full_warm, axis=1)
         mixtures = [log_softmax(share * told[1] + (1 - share) * told[0], axis=1) for share in SHARES]
         share = SHARES[int(np.argmin([-one[np.arange(n), self.target].mean() for one in mixtures]))]
         mixture = share, (warm, full_warm), self.prior.mean(axis=0), self.betas
-        self.classifier = MaskedClassifier(self.column_owner, self.n_tests, masked, full, *mixture)
+        bends = self._bends if setting_of_all[2] == "bends" else NO_BENDS
+        self.classifier = MaskedClassifier(self.column_owner, self.n_tests, masked, full, *mixture, bends=bends)
         self._unseen[(1 << self.n_tests) - 1] = self.classifier.mixed(*scores)
 
     def _masked_copies(self, n_copies: int) -> Copies:
@@ -436,12 +507,13 @@ class MaskedModels(FoldedPatients):
         folds = self._judging
         who, known = judges
         judged = np.isin(self.fold[who], folds)
-        who, X = who[judged], read_inputs(self.rows[who[judged]], known[judged], self.column_owner)
+        who, known = who[judged], known[judged]
         fold, target, places = self.fold[who], self.target[who], np.arange(len(who))
         losses, right = [], []
         for k, setting in enumerate(settings):
             with progress.part(k / len(settings), (k + 1) / len(settings)):
-                scores = self._fitted(copies, setting, folds).own_scores(X, fold[None])
+                models = self._fitted(copies, setting, folds)
+                scores = models.own_scores(self._inputs(who, known, setting[2]), fold[None])
             losses.append(-log_softmax(scores / fit_temperature(scores, target), axis=1)[places, target])
             right.append(scores.argmax(axis=1) == target)
         best = int(np.mean(losses, axis=1).argmin())
@@ -451,20 +523,30 @@ class MaskedModels(FoldedPatients):
         flattery = float(np.mean(right[best]) - np.mean(np.stack(right)[best_of_others[fold], places]))
         return settings[best], flattery
 
+    def _read(self, reading: str) -> tuple[Floats, Array]:
+        """The columns that are read of the patients, and the test of each."""
+        if reading == "bends":
+            return self._bends.beside(self.rows), self._bends.owner(self.column_owner)
+        return self.rows if reading == "steps" else np.where(self._steps, 0, self.rows), self.column_owner
+
+    def _inputs(self, who: Array, known: Bools, reading: str) -> Floats:
+        """Of these patients, what is known of them."""
+        rows, owner = self._read(reading)
+        return read_inputs(rows[who], known, owner)
+
     def _fitted(
         self, copies: Copies, setting: Setting, models: Sequence[int], factors: Doubles | None = None
     ) -> Quadratics:
         """For each row of class factors these models; each learns from whom it does not judge, -1 from everybody."""
-        (alpha, noise, read_steps), how, (who, known) = setting, self._how, copies
-        rows = self.rows if read_steps else np.where(self._steps, 0, self.rows)
-        X = read_inputs(rows[who], known, self.column_owner)
+        (alpha, noise, reading), how, (who, known) = setting, self._how, copies
+        X = self._inputs(who, known, reading)
         n, p = X.shape
         batch_size = batch_size_for(how.batch_size, n)
         n_passes = auto_passes(n, batch_size, "adam") * (CLEAR_PASSES if noise < 1 else 1)
         n_passes = n_passes if isinstance(how.max_iter, str) else int(how.max_iter)
         weights = [(self.judged_by != one).all(axis=0)[who].astype(np.float32) for one in models]
-        busy = [~np.append(self._idle[one, self.column_owner], self._idle[one]) for one in models]
-        columns = [np.flatnonzero(one).astype(np.int32) for one in busy]
+        owner = np.append(self._read(reading)[1], np.arange(self.n_tests))
+        columns = [np.flatnonzero(~self._idle[one, owner]).astype(np.int32) for one in models]
         factors = np.ones((1, self.n_classes)) if factors is None else factors
         parts = [*zip(weights, columns, strict=True)]
         members_ = [Member(self.seed, noise, factor, *part) for factor in factors for part in parts]

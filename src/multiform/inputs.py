@@ -96,6 +96,12 @@ def check_gpu_rows(estimator: Any, X: Any) -> Any:
     return rows if rows.flags.c_contiguous else rows.copy()
 
 
+def surely_finite(X: Array) -> bool:
+    """Whether the sum of X, which is quick to see, is finite; if it is not, one has to look."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return X.dtype.kind != "f" or bool(np.isfinite(X.sum()))
+
+
 def has_gaps(estimator: Any, X: Any) -> bool:
     """Whether NaN stands in X, which `check_input` has let through unseen.
 
@@ -103,9 +109,8 @@ def has_gaps(estimator: Any, X: Any) -> bool:
     looks at a sum first, as scikit-learn does, and so costs no more than that does.
     """
     entries = X.data if scipy.sparse.issparse(X) else X
-    with np.errstate(over="ignore", invalid="ignore"):
-        if entries.dtype.kind != "f" or np.isfinite(entries.sum()):
-            return False
+    if surely_finite(entries):
+        return False
     name = type(estimator).__name__
     allowed = getattr(estimator, "missing", "refuse") == "expectation"
     with np.errstate(over="ignore", invalid="ignore"):

@@ -27,7 +27,15 @@ from multiform.blocks import Block, Source, ahead, buffered
 from multiform.defaults import auto_passes, batch_size_for, components_for, usual_noise
 from multiform.fitting import HELD_OUT
 from multiform.gaps import MOST_SAMPLES, Gaussian
-from multiform.inputs import as_applied, class_weights_of, column_figures, gaussian_of, of_mean_one, scaling_by
+from multiform.inputs import (
+    as_applied,
+    class_weights_of,
+    column_figures,
+    gaussian_of,
+    of_mean_one,
+    scaling_by,
+    surely_finite,
+)
 from multiform.prediction import log_scores, mean_temperature
 from multiform.separators import Scaling, Separators
 from multiform.solvers import AdamSolver, Moments
@@ -412,19 +420,13 @@ def as_read(block: Block) -> Block:
     return block if block.X.dtype in (np.uint8, np.float32) else block._replace(X=block.X.astype(np.float64))
 
 
-def _all_finite(X: Array) -> bool:
-    """Whether X surely is: its sum, which is quick to see, is finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        return X.dtype.kind != "f" or bool(np.isfinite(X.sum()))
-
-
 def _has_gaps(X: Array) -> bool:
-    return not _all_finite(X) and bool(np.isnan(X).any())
+    return not surely_finite(X) and bool(np.isnan(X).any())
 
 
 def check_numbers(X: Array, names: list[str] | None, what: str, missing: str) -> None:
     """Refuse infinity; NaN, too, unless `missing` of the estimator says what it means."""
-    if _all_finite(X):
+    if surely_finite(X):
         return
     for refused, word, advice in (
         (np.isinf, "infinity", "Leave these rows out, or make it NaN, a missing value"),

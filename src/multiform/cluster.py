@@ -12,6 +12,7 @@ Rows stay on the workers: what leaves them are classes and their counts, figures
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from sklearn.base import clone
 
 from multiform._typing import Array, Indices
 from multiform.blocks import Block, side_by_side
-from multiform.engines.dask import Kept, Workers, release, threads_here
+from multiform.engines.dask import Kept, Task, Workers, release, threads_here
 from multiform.solvers import Moments
 from multiform.streaming import (
     Known,
@@ -38,6 +39,7 @@ __all__ = ["fit_on_cluster"]
 Shared = tuple[Any, str, int]  # the model and its name, the seed
 
 LOCAL_STEPS = 16  # of a place between two averages
+AT_ONCE = 8  # rounds that the workers do without asking: each is told the answers of the last one by the others
 WITH_THE_TASK = 4_000_000  # bytes of a state that are sent with a question; more are sent before it
 
 
@@ -72,24 +74,27 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
     own = [numbers for numbers in own if len(numbers)]
     n_rounds = max(1, round(max(sizes[numbers].sum() for numbers in own) / (LOCAL_STEPS * plan.batch_size)))
     for number in range(plan.n_passes):
-        done, lost = 0, 0.0
-        for turn in range(n_rounds):
-            begin, end = ((number + which / n_rounds) / plan.n_passes for which in (turn, turn + 1))
+        done = _Done()
+        for first in range(0, n_rounds, AT_ONCE):
+            turns = range(first, min(first + AT_ONCE, n_rounds))
+            rounds: list[list[Task]] = []
+            for turn in turns:
+                begin, end = ((number + which / n_rounds) / plan.n_passes for which in (turn, turn + 1))
+                rounds.append([])
+                for numbers in own:
+                    pieces = _pieces(numbers, sizes, turn, n_rounds, [seed, number])
+                    rows = [blocks[piece.block] for piece in pieces]
+                    arguments = (shared, settled, rows, pieces, [seed, number, turn], begin, end)
+                    rounds[-1].append((int(places[numbers[0]]), arguments))
             common = state if state.n_bytes < WITH_THE_TASK else Kept(state)
-            tasks = []
-            for numbers in own:
-                pieces = _pieces(numbers, sizes, turn, n_rounds, [seed, number])
-                arguments = (shared, settled, common, pieces, [seed, number, turn], begin, end)
-                tasks.append((int(places[numbers[0]]), (*arguments, [blocks[piece.block] for piece in pieces])))
-            with shown.part(begin, end):
-                answers = [one for one in workers.asked(_advanced, tasks, "a round") if one is not None]
-            if answers:
-                state = averaged([(answer.state, answer.n) for answer in answers])
-            done += sum(answer.n for answer in answers)
-            lost += sum(answer.loss * answer.n for answer in answers)
-            sorted_rows = sorted_rows or any(answer.lacks_a_class for answer in answers)
-            shown.show(number, done, lost / max(1, done))
-        losses.append(lost / done)
+            tasks = [(place, (*arguments, common)) for place, arguments in rounds[0]]
+            with shown.part(*((number + turn / n_rounds) / plan.n_passes for turn in (first, turns[-1] + 1))):
+                answers: list[_Answer] = workers.asked(_advanced, tasks, "a round", rounds[1:])
+            state = averaged([(answer.state, answer.own.n) for answer in answers])
+            done = done.plus(answers[0].earlier, *(answer.own for answer in answers))
+            shown.show(number, done.n, done.loss / max(1, done.n))
+        sorted_rows = sorted_rows or done.lacks_a_class
+        losses.append(done.loss / done.n)
     shown.close()
     if sorted_rows:
         warn_of_sorted_rows(name)
@@ -99,7 +104,8 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
 
 
 def averaged(states: Sequence[tuple[State, int]]) -> State:
-    """The mean of states, each of so many rows, summed in their order."""
+    """The mean of states, each of so many rows, summed in their order; where none has any, they are all the same."""
+    states = [(state, n) for state, n in states if n] or [(states[0][0], 1)]
     shares = np.array([n for _, n in states]) / sum(n for _, n in states)
 
     def mean(arrays: Sequence[Array]) -> Array:
@@ -243,13 +249,24 @@ def _looked_at(workers: Workers, shared: Shared, blocks: list[Any], places: Indi
 # ---------------------------------------------------------------------------------------------- what workers are asked
 
 
+class _Done(NamedTuple):
+    """Rows that were trained over, the sum of their losses, and whether some round of them lacked a frequent class."""
+
+    n: int = 0
+    loss: float = 0.0
+    lacks_a_class: bool = False
+
+    def plus(self, *others: _Done) -> _Done:
+        n, loss, lacks = zip(self, *others, strict=True)
+        return _Done(sum(n), sum(loss), any(lacks))
+
+
 class _Answer(NamedTuple):
-    """What a place has come to in a round: the mean loss over n rows, and whether they lacked a frequent class."""
+    """What a place has come to in a round; what it has done in it, and all places in the rounds before."""
 
     state: State
-    n: int
-    loss: float
-    lacks_a_class: bool
+    own: _Done
+    earlier: _Done
 
 
 def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | None, missing: str) -> Block:
@@ -312,25 +329,30 @@ def _starts(shared: Shared, look: Look, settled: tuple[Known, Plan]) -> State:
 def _advanced(
     shared: Shared,
     settled: tuple[Known, Plan],
-    state: State,
+    blocks: list[Block],
     pieces: list[_Piece],
     seeds: list[int],
     begin: float,
     end: float,
-    blocks: list[Block],
-) -> _Answer | None:
+    before: State | list[_Answer],
+) -> _Answer:
     (model, name, _), (known, plan) = shared, settled
+    if isinstance(before, State):
+        state, earlier = before, _Done()
+    else:
+        state = averaged([(answer.state, answer.own.n) for answer in before])
+        earlier = before[0].earlier.plus(*(answer.own for answer in before))
     taken = []
     for piece, block in zip(pieces, blocks, strict=True):
         order = np.random.default_rng([*seeds[:2], piece.block]).permutation(len(block.y))[piece.begin : piece.end]
-        kept = known.trained_on(block)[order]
-        taken.append(Block(piece.block, block.X[order[kept]], block.y[order[kept]]))
-    X, y = (np.concatenate([part[which] for part in taken]) for which in (1, 2))
+        kept = order[known.trained_on(block)[order]]
+        taken.append((block.X[kept], block.y[kept]))
+    X, y = taken[0] if len(taken) == 1 else map(np.concatenate, zip(*taken, strict=True))
     if not len(y):
-        return None
+        return _Answer(state, _Done(), earlier)
     target = known.codes(y, name)
-    moved, loss = plan.advance(_here(model), known, X, target, state, [*seeds, pieces[0].block], begin, end)
-    return _Answer(moved, len(y), loss, known.lacks_a_frequent_class(target))
+    state, loss = plan.advance(_here(model), known, X, target, state, [*seeds, pieces[0].block], begin, end)
+    return _Answer(state, _Done(len(y), loss * len(y), known.lacks_a_frequent_class(target)), earlier)
 
 
 def _calibrated(shared: Shared, look: Look, settled: tuple[Known, Plan], state: State) -> Any:
@@ -338,5 +360,7 @@ def _calibrated(shared: Shared, look: Look, settled: tuple[Known, Plan], state: 
 
 
 def _here(model: Any) -> Any:
-    """The model with the threads of this worker."""
-    return clone(model).set_params(n_jobs=threads_here(model.n_jobs))
+    """The model with the threads of this worker; a round must not wait for scikit-learn's `clone`."""
+    model = copy(model)
+    model.n_jobs = threads_here(model.n_jobs)
+    return model

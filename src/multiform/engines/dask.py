@@ -22,15 +22,19 @@ from multiform.runtime import effective_threads, kernel_name
 from multiform.separators import Rows, Separators
 from multiform.solvers import ModelBatch, Moments, Solver, TrainingProblem
 
-__all__ = ["DaskEngine", "Kept", "Workers", "threads_here"]
+__all__ = ["DaskEngine", "Kept", "Task", "Workers", "release", "threads_here"]
 
 LOOK_SECONDS = 0.5  # between two looks at who is still there
 FETCH_SECONDS = 30.0
 SEND_SECONDS = 10.0  # until a worker is there to send to
+AGAIN_SECONDS = 10.0  # until Dask has begun to make again what was lost with a worker
 SLICE_SECONDS = 1.0  # that a worker trains on after Ctrl-C here
 # What a user may set in Dask's configuration, seconds.
 PATIENCE = "multiform.patience", 600.0  # without any answer to a question
 FOR_WORKERS = "multiform.wait-for-workers", 30.0  # where a cluster has none
+
+
+Task = tuple[int, tuple[Any, ...]]  # a place, and what is asked there
 
 
 class Kept:
@@ -68,23 +72,29 @@ class Workers:
         """The address of the worker that has this place now."""
         return self._homes[place]
 
-    def asked(self, function: Callable[..., Any], tasks: Sequence[tuple[int, tuple[Any, ...]]], what: str) -> list[Any]:
+    def asked(
+        self, function: Callable[..., Any], tasks: Sequence[Task], what: str, then: Sequence[Sequence[Task]] = ()
+    ) -> list[Any]:
         """The answers of `function` to every task, (place, arguments); a `Kept` among these is sent as its value.
 
         Parameters
         ----------
         what : str
             What is waited for, for a sentence.
+        then : sequence of sequences of tasks
+            Rounds that follow. Their tasks also get the answers of the round before, which workers tell each other; the
+            answers are those of the last round. When a worker dies all rounds are done again.
         """
         self._spread_out()
+        rounds = [tasks, *then]
+        last = rounds[-1]
         waiting: dict[int, Any] = {}
         answers: dict[int, Any] = {}
         heard = time.monotonic()
         try:
-            while left := [number for number in range(len(tasks)) if number not in answers]:
-                for number in left:
-                    if number not in waiting and (future := self._submitted(function, *tasks[number])) is not None:
-                        waiting[number] = future
+            while left := [number for number in range(len(last)) if number not in answers]:
+                if missing := [number for number in left if number not in waiting]:
+                    waiting |= self._submitted(function, rounds, missing)
                 self._wait(list(waiting.values()))
                 for number, future in list(waiting.items()):
                     if future.status == "error":
@@ -93,12 +103,14 @@ class Workers:
                         answers[number] = answer[0]
                     if future.status in ("cancelled", "lost") or number in answers:
                         del waiting[number]
-                if len(answers) > len(tasks) - len(left):
+                if len(answers) > len(last) - len(left):
                     heard = time.monotonic()
                     continue
-                moved = self._moved({tasks[number][0] for number in left})
-                release([waiting.pop(number) for number in list(waiting) if tasks[number][0] in moved])
-                if any(_is_lost(tasks[number][1]) for number in left):
+                needed = [*(task for earlier in rounds[:-1] for task in earlier), *(last[number] for number in left)]
+                moved = self._moved({place for place, _ in needed})
+                again = [number for number in waiting if moved and (then or last[number][0] in moved)]
+                release([waiting.pop(number) for number in again])
+                if any(_is_lost(arguments, time.monotonic() - heard) for _, arguments in needed):
                     raise RuntimeError(
                         f"{self._name} has lost what {what} come from: the connection to the cluster broke, or "
                         "somebody cancelled it. Fit again."
@@ -106,12 +118,12 @@ class Workers:
                 if time.monotonic() - heard > (patience := _seconds(PATIENCE)):
                     raise TimeoutError(
                         f"{self._name} has waited {patience:.0f} s for {what}, and no answer came from "
-                        f"{', '.join(sorted({self._homes[tasks[number][0]] for number in left}))}. See the "
+                        f"{', '.join(sorted({self._homes[last[number][0]] for number in left}))}. See the "
                         f"dashboard of the cluster; {PATIENCE[0]} of Dask's configuration is how long it waits."
                     )
         finally:
             release(waiting.values())  # after Ctrl-C, or an error of one of them
-        return [answers[number] for number in range(len(tasks))]
+        return [answers[number] for number in range(len(last))]
 
     def wait_for(self, futures: Sequence[Any], what: str) -> None:
         """Until all of these are there, which somebody else has asked for."""
@@ -125,7 +137,21 @@ class Workers:
                 f"{PATIENCE[0]} of Dask's configuration is how long it waits."
             ) from error
 
-    def _submitted(self, function: Callable[..., Any], place: int, arguments: tuple[Any, ...]) -> Any:
+    def _submitted(
+        self, function: Callable[..., Any], rounds: Sequence[Sequence[Task]], wanted: list[int]
+    ) -> dict[int, Any]:
+        """The futures of the wanted tasks of the last round; none of those whose home cannot be reached just now."""
+        before: dict[int, Any] = {}
+        for number, tasks in enumerate(rounds):
+            asked = wanted if number == len(rounds) - 1 else range(len(tasks))
+            told = [list(before.values())] if number else []
+            futures = {one: self._future(function, tasks[one][0], (*tasks[one][1], *told)) for one in asked}
+            before = {one: future for one, future in futures.items() if future is not None}
+            if len(before) < len(tasks) and number < len(rounds) - 1:
+                return {}
+        return before
+
+    def _future(self, function: Callable[..., Any], place: int, arguments: tuple[Any, ...]) -> Any:
         """The future of a task at its home; None where that cannot be reached just now."""
         from distributed import CancelledError
 
@@ -203,11 +229,11 @@ def release(futures: Iterable[Any]) -> None:
         future.release()
 
 
-def _is_lost(arguments: Iterable[Any]) -> bool:
-    """Whether a future among these, or in a list of them, will never be there."""
+def _is_lost(arguments: Iterable[Any], seconds: float) -> bool:
+    """Whether a future among these, or in a list of them, will never be there, when nothing was heard for so long."""
+    gone = ("cancelled", "lost") if seconds > AGAIN_SECONDS else ("cancelled",)
     return any(
-        _is_lost(one) if isinstance(one, list) else getattr(one, "status", None) in ("cancelled", "lost")
-        for one in arguments
+        _is_lost(one, seconds) if isinstance(one, list) else getattr(one, "status", None) in gone for one in arguments
     )
 
 

@@ -63,6 +63,7 @@ from multiform.training import Member, Trainer
 __all__ = ["QMSClassifierCV"]
 
 CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
+ENOUGH_TO_CHOOSE = 10_000  # samples: more say nothing new of a few settings
 OWN_SHARE = 0.3  # of the time, beside partners
 OWN = "QMS"  # what `cv_results_` calls our own settings
 RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
@@ -321,12 +322,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 partners, chances = cross_fitted(others, read_rows(plain, scaling), *told)
             unseen = np.concatenate([unseen, chances])
         n_own = len(settings)
-        temperatures, log_chances, shares = self._choice(unseen, target, whole, n_own)
+        some = slice(None) if n <= ENOUGH_TO_CHOOSE else np.sort(random.choice(n, ENOUGH_TO_CHOOSE, replace=False))
+        temperatures, shares = self._choice(unseen[:, some], target[some], whole[some], n_own)
+        log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
         judged = np.tensordot(shares, log_chances, axes=1)
         # What is estimated is the choice, too: each fold is judged by what the other folds choose.
         for fold in range(n_folds if n < CHOICE_MATTERS_BELOW else 0):
             held = folds == fold
-            at, _, chosen = self._choice(unseen[:, ~held], target[~held], whole[~held], n_own)
+            at, chosen = self._choice(unseen[:, ~held], target[~held], whole[~held], n_own)
             judged[held] = np.tensordot(chosen, log_softmax(unseen[:, held] / at[:, None, None], axis=2), axes=1)
 
         best = int(np.argmax(shares[:n_own]))
@@ -405,14 +408,14 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError("cv of QMSClassifierCV must put every sample into exactly one test fold, as KFold does.")
         return folds
 
-    def _choice(self, unseen: Doubles, target: Array, weight: Array, n_own: int) -> tuple[Doubles, Doubles, Doubles]:
-        """From unseen scores: each setting's temperature, its logarithms of chances, and its share in the ensemble.
+    def _choice(self, unseen: Doubles, target: Array, weight: Array, n_own: int) -> tuple[Doubles, Doubles]:
+        """From unseen scores: each setting's temperature, and its share in the ensemble.
 
         The first `n_own` settings are ours, the others partners.
         """
         temperatures = fit_temperatures(unseen, target, weight)
         log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
-        return temperatures, log_chances, _greedy_shares(log_chances, target, weight, self.ensemble_size, n_own)
+        return temperatures, _greedy_shares(log_chances, target, weight, self.ensemble_size, n_own)
 
     def decision_function(self, X: Any) -> Array:
         """The ensemble's average of ``-log f / T`` and of partners' ``log(chance) / T``, higher is better.

@@ -1,17 +1,17 @@
 """The cluster's part of `benchmarks big`: workers with rows of their own, a killed one, and the Dask faces of peers.
 
 Every measurement has a fresh LocalCluster of processes with one thread each. Workers draw their own rows, which are
-there before the clock starts. Peak memory of a worker is its largest resident size during the fit.
+there before the clock starts. Peak memory of a worker is its largest resident size during the fit, "above" how much that
+is above what it had before.
 """
 
 import os
-import resource
 import signal
 import threading
 
 import numpy as np
 
-from benchmarks.measure import timed
+from benchmarks.measure import resident_megabytes, start_of_a_peak, timed
 
 
 def on_workers(client, n_workers: int, n_each: int, p: int, seed: int, block: int):  # type: ignore[no-untyped-def]
@@ -51,8 +51,11 @@ def model_of(name: str, seed: int):  # type: ignore[no-untyped-def]
     return QMSClassifier(random_state=seed)
 
 
-def fitted(name: str, n_workers: int, n_each: int, p: int, seed: int, kill: bool) -> dict[str, object]:
-    """Seconds, accuracy and peak megabytes a worker of a fit (called in a fresh process); maybe one is killed."""
+def fitted(name: str, n_workers: int, n_each: int, p: int, seed: int, kill: float) -> dict[str, object]:
+    """Seconds, accuracy and peak megabytes a worker of a fit (called in a fresh process); maybe one is killed.
+
+    `kill` is after how many seconds; 0 kills nobody.
+    """
     from distributed import Client, LocalCluster
 
     from benchmarks.big import accuracy, drawn
@@ -64,16 +67,16 @@ def fitted(name: str, n_workers: int, n_each: int, p: int, seed: int, kill: bool
         client.run(_warm, name)  # libraries are there
         _warm(name)
         X, y = on_workers(client, n_workers, n_each, p, seed, min(n_each, 25_000))
-        before = max(client.run(_peak).values())
+        before = client.run(start_of_a_peak)
         pids = sorted(client.run(os.getpid).values())
         model = model_of(name, seed)
-        timer = threading.Timer(KILL_AFTER, os.kill, (pids[1] if kill else 0, signal.SIGKILL))
+        timer = threading.Timer(kill, os.kill, (pids[-1], signal.SIGKILL))
         if kill:
             timer.start()
         _, seconds = timed(lambda: model.fit(X, y))
-        killed = kill and not timer.is_alive()
+        killed = kill > 0 and not timer.is_alive()
         timer.cancel()
-        peaks = client.run(_peak)
+        peaks = client.run(resident_megabytes, "VmHWM")
         if name == "QMSClassifier":
             right, made = accuracy(model, p, seed), float(np.abs(model.components_).sum())
         else:
@@ -86,17 +89,10 @@ def fitted(name: str, n_workers: int, n_each: int, p: int, seed: int, kill: bool
             "s": seconds,
             "accuracy": right,
             "peak MB": max(peaks.values()),
-            "data MB": before,
+            "above, MB": max(peaks[home] - before[home] for home in peaks if home in before),
             "model": made,
             "killed": killed,
         }
-
-
-KILL_AFTER = 2.0  # seconds
-
-
-def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 def _warm(name: str) -> None:

@@ -82,17 +82,23 @@ def peak_memory() -> Iterator[PeakMemory]:
     if sys.platform != "linux":
         yield peak
         return
+    before = start_of_a_peak()
+    yield peak
+    peak.megabytes = max(0.0, resident_megabytes("VmHWM") - before)
+
+
+def start_of_a_peak() -> float:
+    """Forget this process's high-water mark; how many megabytes are resident now."""
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # "5" resets the high-water mark (proc(5))
-    before = _status_kilobytes("VmRSS")
-    yield peak
-    peak.megabytes = max(0.0, (_status_kilobytes("VmHWM") - before) * 1024 / 1e6)
+    return resident_megabytes("VmRSS")
 
 
-def _status_kilobytes(name: str) -> int:
+def resident_megabytes(name: str) -> float:
+    """Resident memory of this process: "VmRSS" is now, "VmHWM" the high-water mark."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
-            return int(line.split()[1])
+            return int(line.split()[1]) * 1024 / 1e6
     raise RuntimeError(f"/proc/self/status has no line {name!r}: peak memory cannot be measured on this kernel.")
 
 

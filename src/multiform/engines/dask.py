@@ -63,6 +63,7 @@ class Workers:
     def __init__(self, name: str) -> None:
         self.client, self._name = _client(name), name
         self._homes = sorted(self._alive())
+        self._greeted: dict[str, Any] = {}  # workers that came later, and their answer
 
     @property
     def n_places(self) -> int:
@@ -175,10 +176,15 @@ class Workers:
         """The answer of a finished task, in a tuple; None where it was lost with its worker."""
         from distributed import CancelledError
 
-        try:
-            return (future.result(timeout=FETCH_SECONDS),)
-        except (TimeoutError, CancelledError, OSError):
-            return None
+        seconds = LOOK_SECONDS
+        while future.status == "finished" and seconds < FETCH_SECONDS:  # a lost one is finished no more
+            try:
+                return (future.result(timeout=seconds),)
+            except TimeoutError:
+                seconds *= 2
+            except (CancelledError, OSError):
+                break
+        return None
 
     def _raise(self, error: Any, what: str) -> None:
         from distributed.scheduler import KilledWorker
@@ -214,10 +220,14 @@ class Workers:
         return gone
 
     def _spread_out(self) -> None:
-        """Where two places share a worker and another has none, one moves there."""
+        """Where two places share a worker and another has none, one moves there, once that one has loaded our code."""
         if len(set(self._homes)) == len(self._homes):
             return
         idle = sorted(set(self._alive()) - set(self._homes))
+        for home in idle:
+            if home not in self._greeted:
+                self._greeted[home] = self.client.submit(kernel_name, workers=[home], pure=False)
+        idle = [home for home in idle if self._greeted[home].status == "finished"]
         for place, home in enumerate(self._homes):
             if idle and self._homes.index(home) < place:
                 self._homes[place] = idle.pop(0)

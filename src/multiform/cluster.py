@@ -38,7 +38,8 @@ __all__ = ["fit_on_cluster"]
 
 Shared = tuple[Any, str, int]  # the model and its name, the seed
 
-LOCAL_STEPS = 16  # of a place between two averages
+LOCAL_STEPS = 16, 128  # of a place between two averages, at least and at most
+ENOUGH_ROUNDS = 24  # of a fit; more cost time and gain nothing
 AT_ONCE = 8  # rounds that the workers do without asking: each is told the answers of the last one by the others
 WITH_THE_TASK = 4_000_000  # bytes of a state that are sent with a question; more are sent before it
 
@@ -72,7 +73,7 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
     sorted_rows = False
     own = [np.flatnonzero((places == place) & (sizes > 0)) for place in range(workers.n_places)]
     own = [numbers for numbers in own if len(numbers)]
-    n_rounds = max(1, round(max(sizes[numbers].sum() for numbers in own) / (LOCAL_STEPS * plan.batch_size)))
+    n_rounds = rounds_a_pass(max(sizes[numbers].sum() for numbers in own) / plan.batch_size, plan.n_passes)
     for number in range(plan.n_passes):
         done = _Done()
         for first in range(0, n_rounds, AT_ONCE):
@@ -101,6 +102,16 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
     (found,) = workers.asked(_calibrated, [(places[0], (shared, look, settled, state))], "the chances")
     separators, classes, temperature, judged = found
     return Streamed(separators, classes, temperature, judged, plan, losses, known.gaussian)
+
+
+def rounds_a_pass(n_steps: float, n_passes: int) -> int:
+    """How often the places average in a pass of so many steps of the largest one.
+
+    >>> rounds_a_pass(30, 4), rounds_a_pass(100, 4), rounds_a_pass(400, 4), rounds_a_pass(4_000, 4)
+    (2, 6, 6, 31)
+    """
+    most, least = (max(1, round(n_steps / steps)) for steps in LOCAL_STEPS)
+    return max(least, min(most, -(-ENOUGH_ROUNDS // n_passes)))
 
 
 def averaged(states: Sequence[tuple[State, int]]) -> State:

@@ -212,16 +212,23 @@ def check_same_bits(
     n_features: int = 37,
     n_classes: int = 4,
 ) -> None:
-    """The same model and the same member values, bit for bit, from all of the engines."""
+    """The same model and the same member values, bit for bit, from all of the engines.
+
+    The portable kernels leave the products of an evaluation to BLAS, which may round in another order than ours: values
+    are compared among those that do, and among the others.
+    """
     problem = sample_problem(storage, n_samples=n_samples, n_features=n_features, n_classes=n_classes)
     batch = sample_batch(problem)
     first, *others = (solve(problem, batch, CPU_SOLVERS[solver], engine) for engine in engines)
-    f = values_of(problem, first.coefficients[0], engines[0])
     for engine, other in zip(engines[1:], others, strict=True):
         for mine, its in zip(first.coefficients, other.coefficients, strict=True):
             np.testing.assert_array_equal(mine, its, err_msg=f"{solver}: {engine} against {engines[0]}")
         assert first.losses == other.losses, f"{solver}: losses of {engine} against {engines[0]}"
-        np.testing.assert_array_equal(f, values_of(problem, first.coefficients[0], engine))
+    values: dict[bool, Array] = {}
+    for engine in engines:
+        f = values_of(problem, first.coefficients[0], engine)
+        by_blas = getattr(engine, "kernel", None) == "portable"
+        np.testing.assert_array_equal(values.setdefault(by_blas, f), f, err_msg=f"values of {engine}")
 
 
 def check_literal_cpm_descends(engine: Engine, storage: str = "float32", *, n_sweeps: int = 6) -> None:

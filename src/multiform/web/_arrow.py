@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from multiform.columns import polars
-from multiform.runtime import in_threads
 from multiform.web._problems import Problem
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -88,25 +87,16 @@ def _check_size(size: int, most: int) -> None:
 
 
 def matrix_of_arrow(table: Any) -> Any:
-    """The rows of a table of numbers of one type, without gaps; None of any other."""
+    """The rows of a table of numbers of one type, without gaps, column by column as they lie; None of any other."""
     kinds = table.schema.types
     if str(kinds[0]) not in ("float", "double") or any(kind != kinds[0] for kind in kinds):
         return None
     kind = np.dtype(kinds[0].to_pandas_dtype())
-    matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
-    halves, start = [], 0
-    for part in table.to_batches():
-        if not len(part):
-            continue
-        columns = part.columns
-        if any(column.null_count for column in columns):
-            return None
-        rows, turned = matrix[start : start + len(part)], _side_by_side(columns, kind).T
-        middle = len(part) // 2
-        halves += [(rows[:middle], turned[:middle]), (rows[middle:], turned[middle:])]
-        start += len(part)
-    in_threads(lambda half: np.copyto(*half), halves, 2)  # as long as half a `predict`
-    return matrix
+    parts = [part.columns for part in table.to_batches() if len(part)]
+    if any(column.null_count for columns in parts for column in columns):
+        return None
+    turned = [_side_by_side(columns, kind) for columns in parts]
+    return (turned[0] if len(turned) == 1 else np.concatenate(turned, axis=1)).T
 
 
 def _side_by_side(columns: list[Any], kind: Any) -> Any:

@@ -22,6 +22,7 @@ from multiform.gaps import MOST_COLUMNS, Filled, Gaussian
 from multiform.runtime import effective_threads, on_gpu
 from multiform.separators import Scaling, as_stored, entries_of
 
+NOT_GIVEN = "no_validation"  # scikit-learn's word for no y
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
 MANY_ZEROS = 0.25
@@ -55,11 +56,13 @@ def cupy_array(array: Any) -> Any:
     return cupy.from_dlpack(array)  # waits for the stream that makes the array
 
 
-def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool = False, finite: bool = True) -> Any:
+def check_input(estimator: Any, X: Any, y: Any = NOT_GIVEN, *, reset: bool = False, finite: bool = True) -> Any:
     """X, or X and y, as `validate_data` returns them; text in X gets a sentence that says what to do.
 
     Without `finite` NaN and infinity are let through, for a caller that sees them by their consequences.
     """
+    if not reset and y is NOT_GIVEN and _is_checked(estimator, X, finite):
+        return X
     X, y = as_host(X), as_host(y)
     try:
         with np.errstate(invalid="ignore"):  # a sum of large numbers, which scikit-learn looks at first
@@ -77,6 +80,21 @@ def check_input(estimator: Any, X: Any, y: Any = "no_validation", *, reset: bool
             "numbers first, e.g. with scikit-learn's OneHotEncoder in a ColumnTransformer, or give the table as it is "
             "to multiform.tables.TableClassifier."
         ) from error
+
+
+def _is_checked(estimator: Any, X: Any, finite: bool) -> bool:
+    """Whether it can be seen at once that scikit-learn would return X as it is: of one row, to ask it takes longer than
+    to answer.
+    """
+    return (
+        type(X) is np.ndarray
+        and X.dtype in ACCEPTED
+        and X.ndim == 2
+        and X.shape[0] > 0
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
+        and not hasattr(estimator, "feature_names_in_")
+        and (not finite or surely_finite(X))
+    )
 
 
 def check_gpu_rows(estimator: Any, X: Any) -> Any:

@@ -31,7 +31,10 @@ FARTHEST, LARGEST_RESIDUAL = 1e140, 1e150  # beyond, only the direction counts, 
 
 
 class Rows(NamedTuple):
-    """A matrix as an engine reads it: float32 or uint8 with contiguous rows or CSR of float32; never copied."""
+    """A matrix as an engine reads it: float32 or uint8 with contiguous rows or CSR of float32; never copied.
+
+    To be evaluated alone, contiguous columns do as well.
+    """
 
     stored: Any
     scaling: Scaling
@@ -274,8 +277,12 @@ class Separators:
         is evaluated again, in double precision.
         """
         rows = X
-        if not isinstance(X, Rows) and (single or (as_stored(X) is not None and self.scaling.fits_single)):
-            rows = self.scaling.read(X)
+        if not isinstance(X, Rows):
+            stored = as_stored(X, by_column=True)
+            if stored is not None and self.scaling.fits_single:
+                rows = Rows(stored, self.scaling)
+            elif single:
+                rows = self.scaling.read(X)
         f: Array = engine.values(rows, self) if isinstance(rows, Rows) else self._in_double(X)
         if not on_gpu(f) and not np.isfinite(f).all():
             far = np.flatnonzero(~np.isfinite(f).all(axis=1))
@@ -328,10 +335,11 @@ def entries_of(X: Any) -> int | None:
     return int(X.nnz)
 
 
-def as_stored(X: Any) -> Any | None:
+def as_stored(X: Any, *, by_column: bool = False) -> Any | None:
     """X itself where an engine can read it (float32 or uint8 with contiguous rows, CSR of float32), else None.
 
-    CSR of another type is copied, if single precision has room for it.
+    CSR of another type is copied, if single precision has room for it; so are rows that are not contiguous, unless
+    columns that are do (`by_column`): to be evaluated, not to be trained on.
     """
     if on_gpu(X):
         return X
@@ -347,7 +355,8 @@ def as_stored(X: Any) -> Any | None:
             X.sum_duplicates()
         return X
     if X.dtype == np.uint8 or X.dtype == np.float32:
-        return X if X.strides[1] == X.itemsize or X.shape[1] == 1 else np.ascontiguousarray(X)
+        is_whole = X.strides[1] == X.itemsize or X.shape[1] == 1 or (by_column and X.strides[0] == X.itemsize)
+        return X if is_whole else np.ascontiguousarray(X)
     return None
 
 

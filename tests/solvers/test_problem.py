@@ -7,15 +7,15 @@ import pytest
 import scipy.sparse
 
 from multiform import _core
-from multiform.engines import CpuEngine, solve
+from multiform.engines import CpuEngine, column_moments, solve
 from multiform.runtime import effective_threads, kernel_name, sgemm, threads_worth_waiting_for
-from multiform.separators import Rows, Scaling, Separators, noise_energy
+from multiform.separators import Rows, Scaling, Separators, as_stored, noise_energy
 from multiform.solvers import (
     AdamSolver,
     CpmSolver,
     ModelBatch,
 )
-from multiform.testing import STORAGES, sample_batch, sample_problem
+from multiform.testing import STORAGES, available_kernels, sample_batch, sample_problem
 from tests.named_engines import cpu
 
 
@@ -103,6 +103,29 @@ def test_the_core_reads_rows_of_a_wider_array():
     np.testing.assert_array_equal(apart, together)
 
 
+@pytest.mark.parametrize("kernel", available_kernels())
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (15, 17), (33, 16), (300, 50)])
+def test_the_core_reads_columns_as_they_lie(shape, dtype, kernel):
+    """To the bit as rows: all of them, some, in another order, of some columns, and of columns with room in between."""
+    random = np.random.default_rng(0)
+    n, p = shape
+    apart = random.uniform(0, 255, size=(p, n + 5)).astype(dtype)[:, 2 : n + 2].T
+    rows = np.ascontiguousarray(apart)
+    scaling = Scaling(random.normal(size=p), random.uniform(0.5, 2, size=p))
+    for samples in (np.arange(n), random.permutation(n), random.integers(0, n, size=40)):
+        found = [np.empty((len(samples), p + 1), np.float32) for _ in range(2)]
+        for X, out in zip((apart, rows), found, strict=True):
+            _core.gather_rows(cpu(kernel).core_rows(Rows(X, scaling)), samples.astype(np.int32), out)
+        np.testing.assert_array_equal(*found)
+    for columns in (None, np.arange(0, p, 3, dtype=np.int32)):
+        weights = random.normal(size=(2, 3, (p if columns is None else len(columns)) + 1)).astype(np.float32)
+        separators = Separators(weights, scaling, 2, columns=columns)
+        assert as_stored(apart, by_column=True) is apart
+        by_column, by_row = separators.values(apart, cpu(kernel, 2)), separators.values(rows, cpu(kernel, 2))
+        np.testing.assert_array_equal(by_column, by_row)
+
+
 @pytest.mark.parametrize("storage", STORAGES)
 def test_gathered_rows(storage):
     problem = sample_problem(storage)
@@ -174,8 +197,12 @@ def test_the_core_refuses_bad_rows():
         _core.problem(_core.dense_rows(X), np.zeros(4, np.int32), 2, sgemm())
     with pytest.raises(TypeError, match="float32 or uint8"):
         core_rows(X.astype(np.float64))
+    with pytest.raises(ValueError, match="rows, or columns, must be contiguous"):
+        core_rows(np.zeros((8, 6), np.float32)[::2, ::2])
     with pytest.raises(ValueError, match="rows must be contiguous"):
-        core_rows(np.asfortranarray(X))
+        _core.problem(core_rows(np.asfortranarray(X)), np.zeros(4, np.int32), 2, sgemm())
+    with pytest.raises(ValueError, match="rows must be contiguous"):
+        column_moments(np.asfortranarray(X), 1)
     with pytest.raises(ValueError, match="no kernels named 'sse'"):
         _core.dense_rows(X, "sse")
     with pytest.raises(ValueError, match="a sample is out of range"):

@@ -17,7 +17,7 @@ from multiform.cli import main
 from multiform.diagnosis import DiagnosisSession
 from multiform.tables import TableClassifier
 from multiform.web import Limits
-from multiform.web._arrow import matrix_of_arrow
+from multiform.web._arrow import arrow_table, matrix_of_arrow
 from tests.web.conftest import people, served
 from tests.web.test_guard import problem
 
@@ -583,3 +583,20 @@ def test_a_matrix_in_parts_some_of_them_empty_or_cut_out_of_others():
     assert np.array_equal(matrix_of_arrow(pa.table({"a": X[:, 0].copy()})), X[:, :1])
     assert matrix_of_arrow(pa.table({"a": [1.0, None]})) is None
     assert matrix_of_arrow(pa.table({"a": [1.0], "b": [1]})) is None
+
+
+def test_a_matrix_lies_where_the_table_does_and_keeps_it():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(5000, 20)).astype(np.float32)
+    body = np.frombuffer(arrow(pa.table({f"x{k}": X[:, k] for k in range(20)})), np.uint8).copy()
+    matrix = matrix_of_arrow(arrow_table(body, 10**6))
+    assert np.shares_memory(matrix, body)
+    assert not matrix.flags.writeable
+    del body
+    others = [np.full(10**5, 7, np.float32) for _ in range(20)]  # which would lie there by now
+    assert np.array_equal(matrix, X), len(others)
+    model = multiform.QMSClassifier(max_iter=2, random_state=0).fit(X, X[:, 0] > 0)
+    assert np.array_equal(model.member_values(matrix), model.member_values(X))
+    doubles = matrix_of_arrow(pa.table({f"x{k}": X[:, k].astype(float) for k in range(20)}))
+    assert doubles.flags.c_contiguous
+    assert np.array_equal(doubles, X)

@@ -1,11 +1,15 @@
 """What h11 makes of the bytes of a connection, and what our connection does: the same, with fewer copies."""
 
+import asyncio
+
 import h11
 import pytest
+import uvicorn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform.web._protocol import _Connection
+from multiform.web._guard import Limits
+from multiform.web._protocol import MOST_WAITING, _Connection, protocol_for
 
 HEAD = b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\n"
 BODY = bytes(range(256)) * 4
@@ -54,3 +58,85 @@ def test_a_piece_of_a_body_is_handed_on_as_it_came():
     piece = bytes(STATED[200:900])
     connection.receive_data(piece)
     assert connection.next_event().data is piece
+
+
+class Transport(asyncio.Transport):
+    """Bytes that come as a test says; what is asked of it is noted."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def pause_reading(self):
+        self.asked.append("pause")
+
+    def resume_reading(self):
+        self.asked.append("resume")
+
+    def write(self, data):
+        self.asked.append(bytes(data))
+
+    def is_closing(self):
+        return False
+
+
+def connected(app):
+    """A connection of a server, and its transport."""
+    config = uvicorn.Config(app, http="h11", log_config=None, lifespan="off")
+    config.load()
+    protocol = protocol_for(Limits())(config, uvicorn.server.ServerState(), {}, asyncio.get_running_loop())
+    transport = Transport()
+    protocol.connection_made(transport)
+    return protocol, transport
+
+
+def test_reading_goes_on_until_much_of_a_body_waits():
+    """Each stop and start takes longer than a piece; and what nobody takes does not pile up."""
+    piece, taken = b"x" * 2**18, []
+
+    async def take(scope, receive, send):
+        while True:
+            await allowed.wait()
+            message = await receive()
+            taken.append(len(message["body"]))
+
+    async def told():
+        nonlocal allowed
+        allowed = asyncio.Event()
+        protocol, transport = connected(take)
+        protocol.data_received(HEAD + b"content-length: %d\r\n\r\n" % 2**30)
+        for _ in range(MOST_WAITING // len(piece)):
+            assert "pause" not in transport.asked
+            protocol.data_received(piece)
+        assert transport.asked == ["pause"]
+        allowed.set()
+        for _ in range(8):  # taken, and read again
+            await asyncio.sleep(0)
+        assert sum(taken) == MOST_WAITING
+        assert transport.asked == ["pause", "resume"]
+        for _ in range(3):
+            protocol.data_received(piece)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert taken[-3:] == [len(piece)] * 3
+        assert transport.asked == ["pause", "resume"]
+        for task in protocol.tasks:
+            task.cancel()
+        protocol._go_on()
+
+    allowed = None
+    asyncio.run(told())
+
+
+def test_a_request_behind_another_stops_reading():
+    """Nobody reads ahead for whoever sends without waiting for answers."""
+
+    async def told():
+        protocol, transport = connected(lambda scope: None)
+        protocol.data_received(NEXT + NEXT)
+        assert transport.asked == ["pause"]
+        for task in protocol.tasks:
+            task.cancel()
+        protocol._go_on()
+
+    asyncio.run(told())

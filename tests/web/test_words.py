@@ -370,6 +370,7 @@ def test_a_report_is_in_the_language_of_the_page(n_classes):
     left = [text for text in shown(german) if ENGLISH.search(text.replace("--cost-of-miss", ""))]
     assert left == []
     assert "Von 100 Zeilen mit krank = ja werden" in german or n_classes == 3
+    assert not re.search(r"AUC \d\.\d", " ".join(shown(german)))
     assert "Anteil der beantworteten Zeilen" in " ".join(shown(german))
     assert german.count("<td") == document.count("<td")
     assert in_words(document, languages()["en"]) == document

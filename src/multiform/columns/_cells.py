@@ -184,7 +184,7 @@ def as_numbers(series: Any, notation: Notation = PLAIN) -> tuple[Doubles, int]:
     pl = polars()
     unreadable = 0
     if series.dtype.is_numeric() or series.dtype == pl.Boolean:
-        numbers = series.cast(pl.Float64)
+        numbers = series if series.dtype == pl.Float64 else series.cast(pl.Float64)
     else:
         text = as_text(series)
         numbers, unreadable = numbers_in(text, notation)
@@ -202,7 +202,7 @@ def _finite(numbers: Any, unreadable: int) -> tuple[Doubles, int]:
     """As an array, NaN where there is no number that is finite; and what cannot be read."""
     values = np.array(numbers.to_numpy(), dtype=np.float64)  # null becomes NaN
     finite = np.isfinite(values)
-    if not finite.all():
+    if np.count_nonzero(finite) < len(finite):
         values[~finite] = np.nan
     return values, unreadable
 

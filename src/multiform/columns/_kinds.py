@@ -193,11 +193,17 @@ class Number(Column):
         filled = self.filled(cells)
         if self.width == 1:
             return filled[:, None].astype(np.float64, copy=False)
-        read = filled if self.fill_all else cells
-        told = [np.isnan(cells)] if self.has_missing else []
-        each = [*(read > step for step in self.steps), *(read == value for value in self.values)]
-        parts = [filled, *each, *told] if self.fill_all else [filled, *told, *each]
-        return np.column_stack(parts).astype(np.float64, copy=False)
+        found, read = np.empty((len(cells), self.width)), (filled if self.fill_all else cells)[:, None]
+        found[:, 0] = filled
+        if self.has_missing:
+            found[:, -1 if self.fill_all else 1] = np.isnan(cells)
+        first = 1 if self.fill_all else 1 + self.has_missing
+        last = first + len(self.steps)
+        if self.steps:
+            found[:, first:last] = read > np.array(self.steps)
+        if self.values:
+            found[:, last : last + len(self.values)] = read == np.array(self.values)
+        return found
 
     def filled(self, values: Doubles) -> Doubles:
         """The numbers themselves, without gaps."""
@@ -473,10 +479,11 @@ class Text(Column):
 def _unreadable(series: Any, values: Doubles, absent: Sequence[str] = ()) -> Bools:
     """Which cells have no value, and yet are no gaps, nor words for one."""
     found = np.isnan(values)
-    if found.any() and series.dtype.is_numeric():
+    if not np.count_nonzero(found):  # `any` takes thrice as long, which counts where a row is all there is
+        return found
+    if series.dtype.is_numeric():
         return np.asarray(np.isinf(series.cast(polars().Float64).to_numpy()))
-    if found.any():
-        found[found] = without_words(as_text(series.filter(polars().Series(found))), absent).is_not_null().to_numpy()
+    found[found] = without_words(as_text(series.filter(polars().Series(found))), absent).is_not_null().to_numpy()
     return found
 
 

@@ -268,7 +268,7 @@ class Seen:
             is_code = self.kind == "code"
             # All cells against each value is faster than to look for the place of each cell, unless there are few.
             if len(present) < FEW:
-                place = np.searchsorted(self._points, present)
+                place = self._points.searchsorted(present)
                 if is_code and n:
                     place[self._points[np.minimum(place, n - 1)] != present] = n
                 counts = np.bincount(place, minlength=n + 1)
@@ -283,7 +283,7 @@ class Seen:
                 counts = np.append(each, len(present) - each.sum())
                 with np.errstate(over="ignore", invalid="ignore"):
                     figures = float(present.sum()), float(present.min()), float(present.max())
-            familiar = (cells >= self.low) & (cells <= self.high) & (n > 0)
+            familiar = (cells >= self.low) & (cells <= self.high) if n else np.zeros(len(cells), dtype=bool)
             if is_code and counts[-1] and 1 not in self.counts:
                 familiar &= np.isin(cells, self._points)
         else:
@@ -294,8 +294,7 @@ class Seen:
         if n_missing:
             familiar = np.where(missing, self.n_missing > 0, familiar)
         n_unreadable = 0
-        if unreadable is not None and unreadable.any():
-            n_unreadable = int(np.count_nonzero(unreadable))
+        if unreadable is not None and (n_unreadable := int(np.count_nonzero(unreadable))):
             familiar &= ~unreadable
         n_strange = len(familiar) - int(np.count_nonzero(familiar))
         example = self.shown(cells[int(np.argmin(familiar))]) if n_strange else None

@@ -19,14 +19,17 @@ enum class RowKind { float32, uint8, csr };
 // The caller's X, never copied: a row is read as (x - center) * inverse_scale.
 struct Rows {
     RowKind kind = RowKind::float32;
-    const void* values = nullptr;      // dense: row-major; csr: the stored values, float32
+    const void* values = nullptr;      // dense: by row or by column; csr: the stored values, float32
     const int64_t* indptr = nullptr;   // csr only
     const int32_t* indices = nullptr;  // csr only
     int64_t n_rows = 0;
     int64_t n_columns = 0;
-    int64_t row_stride = 0;  // in elements, dense only
+    int64_t row_stride = 0;     // in elements, dense only
+    int64_t column_stride = 1;  // likewise; where it is not 1, row_stride is
     const float* center = nullptr;
     const float* inverse_scale = nullptr;
+
+    bool by_column() const { return column_stride != 1; }  // `gather` reads these, and nobody else
 };
 
 // out[i] = ((x_s - center) * inverse_scale, -1)[first:last] of the samples s: the -1 makes A x - b one product.

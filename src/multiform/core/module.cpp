@@ -61,12 +61,15 @@ RowsView dense_rows(nb::object values, const char* kernel) {
     RowsView view;
     view.kernels = choose_kernels(kernel);
     const auto fill = [&](auto array, RowKind kind) {
-        if (array.stride(1) != 1 && array.shape(1) > 1) throw nb::value_error("rows must be contiguous");
+        const bool by_column = array.stride(1) != 1 && array.shape(1) > 1;
+        if (by_column && array.stride(0) != 1 && array.shape(0) > 1)
+            throw nb::value_error("rows, or columns, must be contiguous");
         view.rows.kind = kind;
         view.rows.values = array.data();
         view.rows.n_rows = static_cast<int64_t>(array.shape(0));
         view.rows.n_columns = static_cast<int64_t>(array.shape(1));
-        view.rows.row_stride = array.stride(0);
+        view.rows.row_stride = by_column ? 1 : array.stride(0);
+        view.rows.column_stride = by_column ? array.stride(1) : 1;
         view.values = nb::cast(array);
     };
     Strided<float> floats;
@@ -113,6 +116,7 @@ ProblemView make_problem(nb::object rows, Array<const int32_t, 1> target, int64_
     for (size_t i = 0; i < target.size(); ++i)
         if (target(i) < 0 || target(i) >= n_classes) throw nb::value_error("a target is out of range");
     if (view.rows.center == nullptr) throw nb::value_error("the rows have no scaling yet");
+    if (view.rows.by_column()) throw nb::value_error("rows must be contiguous");
     return {{view.rows, target.data(), n_classes, view.kernels, sgemm_of(sgemm)}, rows, nb::cast(target)};
 }
 
@@ -281,6 +285,7 @@ void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, 
                     Array<float, 1> least, Array<float, 1> most) {
     constexpr int64_t kTileRows = 4096;
     const Rows& rows = view.rows;
+    if (rows.by_column()) throw nb::value_error("rows must be contiguous");
     const auto p = static_cast<size_t>(rows.n_columns);
     const int64_t n_tiles = (rows.n_rows + kTileRows - 1) / kTileRows;
     nb::gil_scoped_release release;

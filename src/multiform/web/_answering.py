@@ -10,6 +10,7 @@ from multiform.tables import Batch, Familiarity, TableError
 from multiform.web._model import TableModel
 
 MOST_NOTES = 10
+FEW = 100  # rows whose labels Python counts before polars has begun
 
 
 class Piece(NamedTuple):
@@ -43,8 +44,12 @@ class Answering:
         """The answers to some rows, and what in them is unlike training."""
         answers, found = self.model.answers(rows, chances=chances)
         self.rows += len(answers)
-        labels, counts = answers["label"].value_counts().get_columns()
-        self.labels.update(dict(zip(map(str, labels.to_list()), counts.to_list(), strict=True)))
+        labels = answers["label"]
+        if len(labels) < FEW:
+            self.labels.update(map(str, labels.to_list()))
+        else:
+            each, counts = labels.value_counts().get_columns()
+            self.labels.update(dict(zip(map(str, each.to_list()), counts.to_list(), strict=True)))
         self.known += found.counted()
         return answers, found
 

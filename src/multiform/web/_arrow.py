@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from multiform.columns import polars
-from multiform.runtime import in_threads
 from multiform.web._problems import Problem
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -88,35 +87,45 @@ def _check_size(size: int, most: int) -> None:
 
 
 def matrix_of_arrow(table: Any) -> Any:
-    """The rows of a table of numbers of one type, without gaps; None of any other."""
+    """The rows of a table of numbers of one type, without gaps, None of any other.
+
+    Columns in single precision stay as they lie, which the core reads. Those in double precision are for BLAS, whose
+    last bits hang on how they lie.
+    """
     kinds = table.schema.types
     if str(kinds[0]) not in ("float", "double") or any(kind != kinds[0] for kind in kinds):
         return None
     kind = np.dtype(kinds[0].to_pandas_dtype())
-    matrix = np.empty((table.num_rows, table.num_columns), dtype=kind)
-    halves, start = [], 0
-    for part in table.to_batches():
-        if not len(part):
-            continue
-        columns = part.columns
-        if any(column.null_count for column in columns):
-            return None
-        rows, turned = matrix[start : start + len(part)], _side_by_side(columns, kind).T
-        middle = len(part) // 2
-        halves += [(rows[:middle], turned[:middle]), (rows[middle:], turned[middle:])]
-        start += len(part)
-    in_threads(lambda half: np.copyto(*half), halves, 2)  # as long as half a `predict`
-    return matrix
+    parts = [part.columns for part in table.to_batches() if len(part)]
+    if any(column.null_count for columns in parts for column in columns):
+        return None
+    turned = [_side_by_side(columns, kind) for columns in parts]
+    rows = (turned[0] if len(turned) == 1 else np.concatenate(turned, axis=1)).T
+    return rows if kind == np.float32 else np.ascontiguousarray(rows)
 
 
 def _side_by_side(columns: list[Any], kind: Any) -> Any:
     """Columns, a row each, where they lie (mostly at equal distances), or else copied."""
-    n, first = len(columns[0]), columns[0].to_numpy()
+    n = len(columns[0])
     addresses = np.array([column.buffers()[1].address + column.offset * kind.itemsize for column in columns])
     steps = np.unique(np.diff(addresses))
     if len(steps) == 1 and steps[0] >= n * kind.itemsize:
-        return np.lib.stride_tricks.as_strided(first, (len(columns), n), (int(steps[0]), kind.itemsize))
+        return np.asarray(_Lying(columns, int(addresses[0]), int(steps[0]), kind))
     return np.array([column.to_numpy() for column in columns], dtype=kind)
+
+
+class _Lying:
+    """Columns at equal distances, as NumPy reads them; they stay as long as an array of them does."""
+
+    def __init__(self, columns: list[Any], address: int, step: int, kind: Any) -> None:
+        self.columns = columns
+        self.__array_interface__ = {
+            "version": 3,
+            "typestr": kind.str,
+            "shape": (len(columns), len(columns[0])),
+            "strides": (step, kind.itemsize),
+            "data": (address, True),  # to be read only
+        }
 
 
 def matrix_of_json(body: bytes, n_columns: int) -> tuple[Any, bool] | None:

@@ -178,7 +178,7 @@ def _of_arrow(model: TableModel, body: Any, most: int) -> Any:
     if not _reads_numbers(model):
         return arrow_frame(body, most)
     table, wanted = arrow_table(body, most), list(model.fields)
-    given = table.column_names
+    given = table.schema.names  # the table itself takes longer to say them
     if given != wanted and (hasattr(model.estimator, "feature_names_in_") or set(given) == set(wanted)):
         table = table.select(wanted) if set(wanted) <= set(given) else None
     if table is not None and table.num_columns == len(wanted):

@@ -171,6 +171,8 @@ class TableModel:
                 raise TableError(f"The table has no column {lacking[0]!r}, which the model needs.")
             names = dict.fromkeys([*self.fields, *names])
         columns = {name: [row.get(name) for row in rows] for name in names}
+        if all(type(cell) is float for cells in columns.values() for cell in cells):
+            return polars().from_dicts(rows, schema=dict.fromkeys(names, polars().Float64))  # a third of the time
         for name, field in self.fields.items():
             if field.kind == "date" and name in columns:
                 columns[name] = _moments(columns[name])

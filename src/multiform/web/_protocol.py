@@ -9,10 +9,13 @@ import asyncio
 from typing import Any
 
 import h11
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from multiform.web._guard import Limits
 from multiform.web._problems import Problem
+
+MOST_WAITING = 2**20  # bytes of a body that nobody has taken yet
 
 
 class _Connection(h11.Connection):
@@ -34,6 +37,22 @@ class _Connection(h11.Connection):
             return super().next_event()
         event, self._piece = h11.Data(data=self._piece), None
         return event
+
+
+class _Flow(FlowControl):
+    """uvicorn stops reading with each piece of a body, and begins again once it is taken, which takes longer than to
+    receive it; here it stops where `MOST_WAITING` bytes wait.
+    """
+
+    def __init__(self, protocol: H11Protocol) -> None:
+        super().__init__(protocol.transport)
+        self._protocol = protocol
+
+    def pause_reading(self) -> None:
+        cycle = self._protocol.cycle
+        is_body = self._protocol.conn.their_state is h11.SEND_BODY
+        if not (is_body and cycle is not None and len(cycle.body) < MOST_WAITING):
+            super().pause_reading()
 
 
 def protocol_for(limits: Limits) -> type[H11Protocol]:
@@ -60,6 +79,7 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
                 transport.close()
                 return
             super().connection_made(transport)
+            self.flow = _Flow(self)
             self._wait()
 
         def data_received(self, data: bytes) -> None:

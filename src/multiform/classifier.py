@@ -361,10 +361,11 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
             choosing = len(masks) > 1
             usual = (self._usual_noise(X.shape[0], X.shape[1], entries),)
             levels = noise_levels(self.noise, *X.shape, entries=entries) if choosing else usual
+            of_classes, of_samples = of_mean_one(class_weights, weight), masked_weights(masks, weight)
             members = [
-                Member(seed + number, level, of_mean_one(class_weights, weight), sample_weight, None, start)
+                Member(seed + number, level, of_classes, sample_weight, None, start)
                 for level in levels
-                for sample_weight in masked_weights(masks, weight)
+                for sample_weight in of_samples
                 for number, start in enumerate(starts)
             ]
 

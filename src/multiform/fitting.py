@@ -122,12 +122,9 @@ def best_calibrated(scores: Array, target: Array, weight: Array | None) -> tuple
     temperatures = fit_temperatures(scores, target, weight)
     if len(scores) == 1:
         return 0, float(temperatures[0])
-    samples = np.arange(len(target))
-    losses = [
-        -np.average(log_softmax(one / t, axis=1)[samples, target], weights=weight)
-        for one, t in zip(scores, temperatures, strict=True)
-    ]
-    best = int(np.argmin(losses))
+    log_chances = log_softmax(scores / temperatures[:, None, None], axis=2)
+    own = np.ascontiguousarray(log_chances[:, np.arange(len(target)), target])
+    best = int(np.argmax(np.average(own, axis=1, weights=weight)))
     return best, float(temperatures[best])
 
 

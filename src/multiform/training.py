@@ -183,9 +183,9 @@ class Trainer:
             return coefficients[0]
         n = len(self.target)
         some = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
-        models = map(self.separators, coefficients, members)
-        values = [self.values(model, some) for model in models]
-        levels = np.array([np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(dtype=np.float64) for f in values])
+        models = Separators.stack([*map(self.separators, coefficients, members)])
+        f = np.ascontiguousarray(self.values(models, some).swapaxes(0, 1))  # by member
+        levels = np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(axis=(1, 2), dtype=np.float64)
         factors = np.exp((levels.mean() - levels) / 2) / np.sqrt(len(members))
         rows = [one * np.float32(factor) for one, factor in zip(coefficients, factors, strict=True)]
         return np.concatenate(rows, axis=1)

@@ -11,6 +11,7 @@ from sklearn.model_selection import train_test_split
 
 from multiform import QMSClassifier
 from multiform.engines import CpuEngine
+from multiform.fitting import best_calibrated
 from multiform.prediction import fit_temperature, log_scores, probabilities
 from multiform.training import Trained
 
@@ -108,3 +109,19 @@ def test_scores_that_are_all_wrong_or_all_equal():
     np.testing.assert_allclose(
         probabilities(np.zeros((4, 2)), fit_temperature(np.zeros((4, 2)), np.zeros(4, int))), 0.5
     )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_of_several_models_has_the_least_log_loss_at_its_own_temperature(weighted):
+    random = np.random.default_rng(3)
+    scores, target = random.normal(size=(4, 60, 3)), random.integers(0, 3, 60)
+    scores[2, np.arange(60), target] += 1.5
+    weight = random.random(60) + 0.1 if weighted else None
+    losses = []
+    for one in scores:
+        chances = np.exp(one / fit_temperature(one, target, weight))
+        own = chances[np.arange(60), target] / chances.sum(axis=1)
+        losses.append(-np.average(np.log(own), weights=weight))
+    best, temperature = best_calibrated(scores, target, weight)
+    assert best == np.argmin(losses) == 2
+    assert temperature == pytest.approx(fit_temperature(scores[2], target, weight))

@@ -50,8 +50,8 @@ void AdamMember::begin_pass() {
 
 void AdamMember::reserve(int n_threads) {
     reserve_loss(n_threads);
-    x_.resize(row_target_.size() * static_cast<size_t>(n_groups_ * group_));
-    gradient_.resize(static_cast<size_t>(n_threads * kTileFeatures * kTileOutputs));
+    x_.resize(row_target_.size() * static_cast<size_t>(n_groups_ * group_), 0.0f);
+    gradient_.resize(static_cast<size_t>(n_threads * kTileFeatures * kTileOutputs), 0.0f);
     parts_left_ = std::vector<std::atomic<int64_t>>(tile_loss_.size());
 }
 
@@ -60,9 +60,9 @@ void AdamMember::reserve_loss(int n_threads) {
         static_cast<size_t>(padded(std::min<int64_t>(settings_.batch_size, static_cast<int64_t>(eligible_.size()))));
     const auto outputs = static_cast<size_t>(padded(problem_.n_classes * member_.n_components));
     const auto tiles = rows / kTileRows + 1;
-    z_.resize(rows * outputs * static_cast<size_t>(n_groups_));
-    scratch_.resize(static_cast<size_t>(n_threads * apart(2 * problem_.n_classes)));
-    decay_.resize(outputs);
+    z_.resize(rows * outputs * static_cast<size_t>(n_groups_), 0.0f);
+    scratch_.resize(static_cast<size_t>(n_threads * apart(2 * LossTile::kAtOnce * problem_.n_classes)));
+    decay_.resize(outputs, 0.0f);
     row_weight_.resize(rows);
     row_target_.resize(rows);
     row_active_.resize(rows);
@@ -181,12 +181,13 @@ void AdamMember::loss(const Step& now, int64_t tile, int thread) {
         row_target_[i] = problem_.target[now.samples[i]];
         if (member_.sample_weight != nullptr) row_weight_[i] = member_.sample_weight[now.samples[i]];
     }
-    float* scratch = scratch_.data() + thread * apart(2 * m);
+    const int64_t values = LossTile::kAtOnce * m;
+    float* scratch = scratch_.data() + thread * apart(2 * values);
     tile_loss_[tile] = problem_.kernels->ratio_loss(
         {z, outputs, last - first, m, q, row_target_.data() + first,
          member_.sample_weight == nullptr ? nullptr : row_weight_.data() + first, member_.class_weight, energy_.data(),
-         member_.alpha, 1.0f / static_cast<float>(now.n), scratch, scratch + m, tile_slope_.data() + tile * apart(m),
-         row_active_.data() + first});
+         member_.alpha, 1.0f / static_cast<float>(now.n), scratch, scratch + values,
+         tile_slope_.data() + tile * apart(m), row_active_.data() + first});
 }
 
 // Cosine from 1 to final_rate over the planned passes, with Adam's bias corrections.

@@ -62,7 +62,8 @@ class AdamMember {
     double pass_loss_ = 0, pass_weight_ = 0;
     std::vector<double> losses_;
     // scratch of one step
-    std::vector<float> z_, scratch_, energy_, row_weight_, decay_;
+    AlignedVector<float> z_, decay_;
+    std::vector<float> scratch_, energy_, row_weight_;
     std::vector<int32_t> row_target_;
     std::vector<uint8_t> row_active_;
     std::vector<double> tile_loss_, tile_slope_;
@@ -72,9 +73,9 @@ class AdamMember {
     void update(const Step& now, float rate, int64_t group, int64_t from, int64_t o0, float* norm, int thread);
     void reserve(int n_threads);
 
-    std::vector<float> moving_, moving_first_, moving_second_;
-    std::vector<float> x_, gradient_, tile_norm_;   // scratch of one step
-    std::vector<std::atomic<int64_t>> parts_left_;  // of a tile's residuals
+    AlignedVector<float> moving_, moving_first_, moving_second_;
+    AlignedVector<float> x_, gradient_, tile_norm_;  // scratch of one step
+    std::vector<std::atomic<int64_t>> parts_left_;   // of a tile's residuals
 };
 
 }  // namespace multiform

@@ -53,9 +53,9 @@ struct CpmSweep {
     std::vector<int32_t> samples, target;  // those kept, and their classes
     std::vector<float> f;                  // (samples, m); infinity where a pair was left out
     std::vector<ClassSamples> classes;
-    std::vector<int64_t> by_size;   // classes with many samples first
-    Random random{0};               // as choosing has left it
-    std::vector<float> by_feature;  // scratch of choosing, as the next ones
+    std::vector<int64_t> by_size;     // classes with many samples first
+    Random random{0};                 // as choosing has left it
+    AlignedVector<float> by_feature;  // scratch of choosing, as the next ones
     AlignedVector<float> tile_x, tile_z, tile_f;
 };
 

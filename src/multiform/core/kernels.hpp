@@ -66,6 +66,7 @@ struct Gradient {
 
 // One tile of samples on its way from residuals to the gradient of the ratio loss.
 struct LossTile {
+    static constexpr int64_t kAtOnce = 4;  // rows
     float* residuals;  // in: A x - b, (n_rows, m * q), its rows `stride` apart; out: the gradient of the loss by it
     int64_t stride, n_rows, n_classes, n_components;
     const int32_t* target;
@@ -74,8 +75,8 @@ struct LossTile {
     const float* noise_energy;  // sigma^2 ||A_k||^2 per class, added to f_k
     float alpha;
     float scale;           // of the gradient: 1 / batch
-    float* member_values;  // scratch, n_classes
-    float* slope;          // scratch, n_classes
+    float* member_values;  // scratch, (n_classes, kAtOnce)
+    float* slope;          // likewise
     double* class_slope;   // out: sum over rows of d loss / d f_k
     uint8_t* active;       // out: whether the row still has a pair above alpha
 };

@@ -19,6 +19,9 @@ void gradient(const Gradient&);
 
 constexpr int64_t kLanes = 16;
 typedef float Lanes __attribute__((vector_size(64)));
+typedef int32_t Whole __attribute__((vector_size(64)));
+typedef float Four __attribute__((vector_size(16)));  // what is left of a row that sixteen do not fill
+typedef int32_t WholeFour __attribute__((vector_size(16)));
 
 static inline Lanes load(const float* at) {
     Lanes lanes;
@@ -44,6 +47,19 @@ static inline Lanes load(const uint8_t* at) {
 }
 
 static inline void store(float* at, Lanes lanes) { std::memcpy(at, &lanes, sizeof lanes); }
+
+static inline Four load_four(const float* at) {
+    Four four;
+    std::memcpy(&four, at, sizeof four);
+    return four;
+}
+
+static inline Four load_four(const uint8_t* at) {
+    return Four{static_cast<float>(at[0]), static_cast<float>(at[1]), static_cast<float>(at[2]),
+                static_cast<float>(at[3])};
+}
+
+static inline void store(float* at, Four four) { std::memcpy(at, &four, sizeof four); }
 
 static inline Lanes splat(float value) { return Lanes{} + value; }
 
@@ -80,6 +96,8 @@ static void gather_dense(const Rows& rows, const Value* row, const Gathered& g, 
     int64_t c = g.first;
     for (; c + kLanes <= last; c += kLanes, out += kLanes)
         store(out, (load(row + c) - load(rows.center + c)) * load(rows.inverse_scale + c));
+    for (; c + 4 <= last; c += 4, out += 4)
+        store(out, (load_four(row + c) - load_four(rows.center + c)) * load_four(rows.inverse_scale + c));
     for (; c < last; ++c) *out++ = (static_cast<float>(row[c]) - rows.center[c]) * rows.inverse_scale[c];
 }
 
@@ -240,9 +258,11 @@ static inline float sum_of_squares(const float* values, int64_t length) {
         }
         sum = total<float>(lanes);
     }
-    float rest[4] = {0, 0, 0, 0};  // four chains, so that one addition need not wait for the last
-    for (; c + 4 <= length; c += 4)
-        for (int chain = 0; chain < 4; ++chain) rest[chain] += values[c + chain] * values[c + chain];
+    Four rest = {};  // four chains, so that one addition need not wait for the last
+    for (; c + 4 <= length; c += 4) {
+        const Four value = load_four(values + c);
+        rest += value * value;
+    }
     for (; c < length; ++c) rest[0] += values[c] * values[c];
     return sum + ((rest[0] + rest[1]) + (rest[2] + rest[3]));
 }
@@ -254,41 +274,64 @@ static void member_values(const float* residuals, int64_t stride, int64_t n_rows
             out[i * n_classes + k] = sum_of_squares(residuals + i * stride + k * n_components, n_components);
 }
 
+// values *= factor; 0 where the factor is 0, whatever they are.
+static inline void scale(float* values, int64_t length, float factor) {
+    const int32_t kept = factor == 0.0f ? 0 : -1;
+    const auto lanes = [&](const float* at) { return (Lanes)((Whole)(load(at) * factor) & kept); };
+    const auto four = [&](const float* at) { return (Four)((WholeFour)(load_four(at) * factor) & kept); };
+    if (length < 4) {
+        for (int64_t c = 0; c < length; ++c) values[c] = kept ? values[c] * factor : 0.0f;
+        return;
+    }
+    const Four last = four(values + length - 4);  // it may overlap what comes before, and so is read first
+    int64_t c = 0;
+    for (; c + kLanes <= length; c += kLanes) store(values + c, lanes(values + c));
+    for (; c + 4 < length; c += 4) store(values + c, four(values + c));
+    if (c < length) store(values + length - 4, last);
+}
+
 // loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
 // d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2,   d f_k / d R_k = 2 R_k
+//
+// Four rows stand side by side: each is added up class by class, and a sum over rows goes row by row.
 static double ratio_loss(const LossTile& tile) {
-    const int64_t m = tile.n_classes, q = tile.n_components;
     constexpr float tiny = 1e-30f;  // a sample that a separator meets exactly: f = 0
+    const int64_t m = tile.n_classes, q = tile.n_components;
+    const Four alpha = Four{} + tile.alpha, zero = {};
     double loss = 0;
-    for (int64_t i = 0; i < tile.n_rows; ++i) {
-        float* residual = tile.residuals + i * tile.stride;
-        float* f = tile.member_values;
-        for (int64_t k = 0; k < m; ++k)
-            f[k] = std::max(sum_of_squares(residual + k * q, q) + tile.noise_energy[k], tiny);
-        const int32_t y = tile.target[i];
-        const float weight = (tile.weight == nullptr ? 1.0f : tile.weight[i]) * tile.class_weight[y];
-        float own_slope = 0, sample_loss = 0;
-        for (int64_t j = 0; j < m; ++j) {
-            const float inverse = 1.0f / f[j];
-            const float ratio = f[y] * inverse;
-            const bool above = ratio > tile.alpha && j != y;
-            tile.slope[j] = above ? -ratio * inverse : 0.0f;
-            own_slope += above ? inverse : 0.0f;
-            sample_loss += j == y ? 0.0f : std::max(tile.alpha, ratio);
+    for (int64_t first = 0; first < tile.n_rows; first += 4) {
+        const int64_t n = std::min<int64_t>(4, tile.n_rows - first);
+        float* residual = tile.residuals + first * tile.stride;
+        WholeFour target = {};
+        Four weight = {}, own = {}, own_slope = {}, losses = {};
+        if (n < 4) std::fill_n(tile.member_values, 4 * m, 1.0f);
+        for (int64_t i = 0; i < n; ++i) {
+            float* f = tile.member_values + i;
+            for (int64_t k = 0; k < m; ++k)
+                f[4 * k] = std::max(sum_of_squares(residual + i * tile.stride + k * q, q) + tile.noise_energy[k], tiny);
+            const int32_t y = tile.target[first + i];
+            target[i] = y;
+            weight[i] = (tile.weight == nullptr ? 1.0f : tile.weight[first + i]) * tile.class_weight[y];
+            own[i] = f[4 * y];
         }
-        tile.slope[y] = own_slope;
-        tile.active[i] = own_slope > 0;
-        loss += static_cast<double>(weight) * static_cast<double>(sample_loss);
-        for (int64_t k = 0; k < m; ++k) {
-            const float slope = weight * tile.scale * tile.slope[k];
-            float* r = residual + k * q;
-            if (slope == 0.0f) {
-                std::memset(r, 0, static_cast<size_t>(q) * sizeof(float));
-                continue;
+        const Four factor = weight * tile.scale;
+        for (int64_t j = 0; j < m; ++j) {
+            const Four inverse = 1.0f / load_four(tile.member_values + 4 * j), ratio = own * inverse;
+            const WholeFour rival = target != static_cast<int32_t>(j), above = rival & (ratio > alpha);
+            store(tile.slope + 4 * j, factor * (above ? -ratio * inverse : zero));
+            own_slope += above ? inverse : zero;
+            losses += rival ? (ratio > alpha ? ratio : alpha) : zero;
+        }
+        const Four own_factor = factor * own_slope;
+        for (int64_t i = 0; i < n; ++i) {
+            loss += static_cast<double>(weight[i]) * static_cast<double>(losses[i]);
+            tile.active[first + i] = own_slope[i] > 0;
+            tile.slope[4 * target[i] + i] = own_factor[i];
+            for (int64_t k = 0; k < m; ++k) {
+                const float slope = tile.slope[4 * k + i];
+                tile.class_slope[k] += static_cast<double>(slope);
+                scale(residual + i * tile.stride + k * q, q, 2.0f * slope);
             }
-            tile.class_slope[k] += static_cast<double>(slope);
-            const float twice = 2.0f * slope;
-            for (int64_t c = 0; c < q; ++c) r[c] *= twice;
         }
     }
     return loss;

@@ -212,12 +212,12 @@ void member_values(const RowsView& view, Array<const float, 3> weights, std::opt
     Team team(n_threads);
     const int64_t group = std::max<int64_t>(1, std::min(m, kGroupOutputs / std::max<int64_t>(q, 1)));
     const int64_t n_groups = (m + group - 1) / group, outputs = padded(group * q);
-    std::vector<std::vector<float>> laid_out(static_cast<size_t>(n_groups));
+    std::vector<AlignedVector<float>> laid_out(static_cast<size_t>(n_groups));
     team.each(n_groups, [&](int64_t g, int) {
         by_feature(w + g * group * q * width, std::min(group, m - g * group) * q, width, laid_out[g]);
     });
-    std::vector<float> x(static_cast<size_t>(team.size() * kTileRows * stride));
-    std::vector<float> z(static_cast<size_t>(team.size() * kTileRows * outputs));
+    AlignedVector<float> x(static_cast<size_t>(team.size() * kTileRows * stride), 0.0f);
+    AlignedVector<float> z(static_cast<size_t>(team.size() * kTileRows * outputs), 0.0f);
     std::vector<float> f(static_cast<size_t>(team.size() * kTileRows * group));
     std::vector<int32_t> samples(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) samples[i] = static_cast<int32_t>(i);

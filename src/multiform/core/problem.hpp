@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "aligned.hpp"
 #include "kernels.hpp"
 #include "team.hpp"
 
@@ -35,22 +36,25 @@ struct Member {
 
 inline int64_t padded(int64_t length) { return (length + 15) / 16 * 16; }
 
+constexpr int64_t kLine = 16;  // numbers of a cache line: whole ones are read, and as many are written side by side
+
 // The engine multiplies by weights that stand by feature: (padded(width), padded(outputs)), 0 where padded, so that a
 // vector holds one feature's weights for many outputs. Callers have them by output: (outputs, width).
-inline void by_feature(const float* weights, int64_t outputs, int64_t width, std::vector<float>& out) {
+inline void by_feature(const float* weights, int64_t outputs, int64_t width, AlignedVector<float>& out) {
     const int64_t stride = padded(outputs);
     out.assign(static_cast<size_t>(padded(width) * stride), 0.0f);
-    constexpr int64_t kLine = 16;  // numbers of a cache line: whole ones are read, and as many are written side by side
     for (int64_t first = 0; first < width; first += kLine)
         for (int64_t o = 0; o < outputs; ++o)
             for (int64_t c = first; c < std::min(width, first + kLine); ++c)
                 out[c * stride + o] = weights[o * width + c];
 }
 
-inline void by_output(const std::vector<float>& weights, int64_t outputs, int64_t width, float* out) {
+inline void by_output(const AlignedVector<float>& weights, int64_t outputs, int64_t width, float* out) {
     const int64_t stride = padded(outputs);
-    for (int64_t o = 0; o < outputs; ++o)
-        for (int64_t c = 0; c < width; ++c) out[o * width + c] = weights[c * stride + o];
+    for (int64_t first = 0; first < width; first += kLine)
+        for (int64_t o = 0; o < outputs; ++o)
+            for (int64_t c = first; c < std::min(width, first + kLine); ++c)
+                out[o * width + c] = weights[c * stride + o];
 }
 
 // sigma^2 ||A_k||_F^2: what input noise of deviation sigma adds to the expected f_k.

@@ -3,6 +3,8 @@
 // no register width. Nothing is packed: the weights stand by feature (see problem.hpp), so that both products read
 // whole vectors of outputs, and one number of x is spread over them.
 
+#include <immintrin.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -29,15 +31,31 @@ static inline Vector load_vector(const float* at) {
     return vector;
 }
 
-// out[i, :] (+)= sum over k < n of a(i, k) b[k, :]   for kRows rows i and V vectors of columns,
-// where a(i, k) = a[i * a_stride + k], or with `Transposed` a[k * a_stride + i].
+// Whether any of V vectors' bits are set.
+template <int V>
+static inline bool any(const float* at) {
+#if defined(__AVX512F__)
+    __m512i bits = _mm512_loadu_si512(at);
+    for (int v = 1; v < V; ++v) bits = _mm512_or_si512(bits, _mm512_loadu_si512(at + v * kWidth));
+    return _mm512_test_epi32_mask(bits, bits) != 0;
+#else
+    const auto load_bits = [at](int v) { return _mm256_loadu_si256((const __m256i*)(at + v * kWidth)); };
+    __m256i bits = load_bits(0);
+    for (int v = 1; v < V; ++v) bits = _mm256_or_si256(bits, load_bits(v));
+    return !_mm256_testz_si256(bits, bits);
+#endif
+}
+
+// out[i, :] (+)= sum over the n inner indices k of a(i, k) b[k, :]   for kRows rows i and V vectors of columns,
+// where a(i, k) = a[i * a_stride + k] and k runs from 0, or with `Transposed` a[k * a_stride + i] for the listed k.
 template <int V, bool Transposed>
-static inline void block(const float* a, int64_t a_stride, int64_t n, const float* b, int64_t b_stride, float* out,
-                         int64_t out_stride, bool more) {
+static inline void block(const float* a, int64_t a_stride, int64_t n, const int32_t* listed, const float* b,
+                         int64_t b_stride, float* out, int64_t out_stride, bool more) {
     Vector sum[kRows][V];
     for (int i = 0; i < kRows; ++i)
         for (int v = 0; v < V; ++v) sum[i][v] = more ? load_vector(out + i * out_stride + v * kWidth) : Vector{};
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t at = 0; at < n; ++at) {
+        const int64_t k = Transposed ? listed[at] : at;
         Vector row[V];
         for (int v = 0; v < V; ++v) row[v] = load_vector(b + k * b_stride + v * kWidth);
         for (int i = 0; i < kRows; ++i) {
@@ -49,12 +67,23 @@ static inline void block(const float* a, int64_t a_stride, int64_t n, const floa
         for (int v = 0; v < V; ++v) std::memcpy(out + i * out_stride + v * kWidth, &sum[i][v], sizeof(Vector));
 }
 
+// A sample whose pairs with these classes are all separated has no slope for them: a row of zeros, which adds nothing
+// to a sum, to the last bit. `Transposed` leaves it out.
 template <int V, bool Transposed>
 static void panel(const float* a, int64_t a_stride, int64_t n_rows, int64_t n, const float* b, int64_t b_stride,
                   float* out, int64_t out_stride, bool more) {
+    int32_t listed[kInner];
+    if (Transposed) {
+        const int64_t all = n;
+        n = 0;
+        for (int64_t k = 0; k < all; ++k) {
+            listed[n] = static_cast<int32_t>(k);
+            n += any<V>(b + k * b_stride);
+        }
+    }
     for (int64_t i = 0; i < n_rows; i += kRows)
-        block<V, Transposed>(a + i * (Transposed ? 1 : a_stride), a_stride, n, b, b_stride, out + i * out_stride,
-                             out_stride, more);
+        block<V, Transposed>(a + i * (Transposed ? 1 : a_stride), a_stride, n, listed, b, b_stride,
+                             out + i * out_stride, out_stride, more);
 }
 
 template <bool Transposed>

@@ -29,7 +29,7 @@ void SparseAdamMember::train(Team& team, int64_t until, double deadline) {
     reserve_loss(team.size());
     run(team, until, deadline);
     if (passes_ >= until) write_back();
-    if (passes_ >= settings_.n_passes) std::vector<float>().swap(stored_);
+    if (passes_ >= settings_.n_passes) AlignedVector<float>().swap(stored_);
 }
 
 void SparseAdamMember::lay_out() {

@@ -33,8 +33,8 @@ class SparseAdamMember : public AdamMember {
     void renew();
 
     RowEntries entries_;
-    int64_t outputs_;            // padded
-    std::vector<float> stored_;  // (features, outputs), without the factor; empty between two trainings
+    int64_t outputs_;              // padded
+    AlignedVector<float> stored_;  // (features, outputs), without the factor; empty between two trainings
     std::vector<float> offset_, factor_, move_;
     std::vector<double> norm_;  // ||w||^2 of each output
     float* second_;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -51,11 +52,12 @@ class CpuEngine:
         n = int(rows.stored.shape[0])
         values = np.empty((n, len(coefficients)), dtype=np.float32)
         n_threads = threads_worth_waiting_for(self.n_threads, n * coefficients.size, self.worth_a_thread)
-        with single_threaded_blas():
+        view = self.core_rows(rows)
+        with own_threads_alone(view):
             if rows.sparse:
-                _core.sparse_member_values(self.core_rows(rows), coefficients, separators.columns, n_threads, values)
+                _core.sparse_member_values(view, coefficients, separators.columns, n_threads, values)
             else:
-                _core.member_values(self.core_rows(rows), coefficients, separators.columns, sgemm(), n_threads, values)
+                _core.member_values(view, coefficients, separators.columns, sgemm(), n_threads, values)
         if separators.noise is not None:
             values += separators.noise.astype(np.float32)
         return values
@@ -74,6 +76,11 @@ class CpuEngine:
 
     def release(self) -> None:
         """Nothing is kept."""
+
+
+def own_threads_alone(rows: Any) -> AbstractContextManager[None]:
+    """While the core works on these rows no threads of BLAS do: the portable kernels call it, the others never."""
+    return single_threaded_blas() if rows.kernel == "portable" else nullcontext()
 
 
 def column_moments(X: Any, n_threads: int) -> tuple[Doubles, Doubles, Doubles, Doubles]:
@@ -96,7 +103,8 @@ class _CpuState:
 
     def __init__(self, engine: CpuEngine, problem: TrainingProblem, batch: ModelBatch) -> None:
         self._n_threads, self._shared = engine.n_threads, True
-        self._problem = _core.problem(engine.core_rows(problem.rows), problem.target, problem.n_classes, sgemm())
+        self._rows = engine.core_rows(problem.rows)
+        self._problem = _core.problem(self._rows, problem.target, problem.n_classes, sgemm())
         self.coefficients: list[Floats] = []
         self._members: list[Any] = []
 
@@ -119,7 +127,7 @@ class _CpuState:
         return {name: int(sum(getattr(member, name) for member in self._members)) for name in self._counted}
 
     def advance(self, until: int, seconds: float) -> None:
-        with single_threaded_blas():
+        with own_threads_alone(self._rows):
             getattr(_core, self._loop)(self._members, self._n_threads, self._shared, until, seconds)
 
     def release(self) -> None:

@@ -118,28 +118,25 @@ static void gather_sparse(const Rows& rows, int64_t sample, const Gathered& g, i
     }
 }
 
-typedef float Quad __attribute__((vector_size(16)));
-
 // Four of the eight numbers of a and b.
 template <int32_t... Places>
-static inline Quad picked(Quad a, Quad b) {
+static inline Four picked(Four a, Four b) {
 #ifdef __clang__
     return __builtin_shufflevector(a, b, Places...);
 #else
-    typedef int32_t Order __attribute__((vector_size(16)));
-    return __builtin_shuffle(a, b, Order{Places...});
+    return __builtin_shuffle(a, b, WholeFour{Places...});
 #endif
 }
 
 // Four rows of four numbers become columns.
 static inline void turn(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-    Quad in[4];
-    for (int i = 0; i < 4; ++i) std::memcpy(&in[i], from + i * from_stride, sizeof in[i]);
-    const Quad left = picked<0, 4, 1, 5>(in[0], in[1]), left_too = picked<0, 4, 1, 5>(in[2], in[3]);
-    const Quad right = picked<2, 6, 3, 7>(in[0], in[1]), right_too = picked<2, 6, 3, 7>(in[2], in[3]);
-    const Quad out[4] = {picked<0, 1, 4, 5>(left, left_too), picked<2, 3, 6, 7>(left, left_too),
+    Four in[4];
+    for (int i = 0; i < 4; ++i) in[i] = load_four(from + i * from_stride);
+    const Four left = picked<0, 4, 1, 5>(in[0], in[1]), left_too = picked<0, 4, 1, 5>(in[2], in[3]);
+    const Four right = picked<2, 6, 3, 7>(in[0], in[1]), right_too = picked<2, 6, 3, 7>(in[2], in[3]);
+    const Four out[4] = {picked<0, 1, 4, 5>(left, left_too), picked<2, 3, 6, 7>(left, left_too),
                          picked<0, 1, 4, 5>(right, right_too), picked<2, 3, 6, 7>(right, right_too)};
-    for (int i = 0; i < 4; ++i) std::memcpy(to + i * to_stride, &out[i], sizeof out[i]);
+    for (int i = 0; i < 4; ++i) store(to + i * to_stride, out[i]);
 }
 
 // The same from columns: 16 of them and 16 samples at a time, whole vectors where these follow each other.

@@ -183,5 +183,6 @@ def adaptive_plan():
         told = run_json(
             "plan", patients, "-t", "ill", "--costs", costs, "-o", folder / "plan.mfm", "--policy", "adaptive",
             "--known", "question", "--stop", "calibrated", "--tolerance", "0.02",
+            "--seed", "1",  # with 0 a patient stands so near the level that rounding decides
         )  # fmt: skip
     return numbers(told) | {"order": [step["test"] for step in told["order"]]}

@@ -1,8 +1,8 @@
 """The cluster's part of `benchmarks big`: workers with rows of their own, a killed one, and the Dask faces of peers.
 
 Every measurement has a fresh LocalCluster of processes with one thread each. Workers draw their own rows, which are
-there before the clock starts. Peak memory of a worker is its largest resident size during the fit, "above" how much that
-is above what it had before.
+there before the clock starts. Peak memory of a worker is its largest resident size during the fit, "above" how much
+that is above what it had before.
 """
 
 import os
@@ -36,6 +36,11 @@ def on_workers(client, n_workers: int, n_each: int, p: int, seed: int, block: in
     return X, y
 
 
+def cluster_block(n_each: int) -> int:
+    """Rows of a partition."""
+    return min(n_each, 25_000)
+
+
 def model_of(name: str, seed: int):  # type: ignore[no-untyped-def]
     """A classifier that takes Dask arrays, with its defaults."""
     if name == "XGBoost":
@@ -66,7 +71,7 @@ def fitted(name: str, n_workers: int, n_each: int, p: int, seed: int, kill: floa
     ):
         client.run(_warm, name)  # libraries are there
         _warm(name)
-        X, y = on_workers(client, n_workers, n_each, p, seed, min(n_each, 25_000))
+        X, y = on_workers(client, n_workers, n_each, p, seed, cluster_block(n_each))
         before = client.run(start_of_a_peak)
         pids = sorted(client.run(os.getpid).values())
         model = model_of(name, seed)

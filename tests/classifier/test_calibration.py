@@ -9,7 +9,7 @@ from sklearn.datasets import make_blobs
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from multiform import QMSClassifier
+from multiform import QMSClassifier, QMSClassifierCV
 from multiform.engines import CpuEngine
 from multiform.fitting import best_calibrated
 from multiform.prediction import fit_temperature, log_scores, probabilities
@@ -125,3 +125,16 @@ def test_the_best_of_several_models_has_the_least_log_loss_at_its_own_temperatur
     best, temperature = best_calibrated(scores, target, weight)
     assert best == np.argmin(losses) == 2
     assert temperature == pytest.approx(fit_temperature(scores[2], target, weight))
+
+
+def test_many_samples_choose_by_some_and_are_judged_by_all(monkeypatch):
+    X, _, y, _ = overlapping(900)
+    whole = QMSClassifierCV(encodings="plain", partners=None, random_state=0).fit(X, y)
+    monkeypatch.setattr("multiform.classifier_cv.ENOUGH_TO_CHOOSE", 300)
+    some = QMSClassifierCV(encodings="plain", partners=None, random_state=0).fit(X, y)
+    # Which class a setting finds likeliest does not depend on the choice, so its accuracy over all samples is the same.
+    assert some.cv_results_["accuracy"] == whole.cv_results_["accuracy"]
+    assert some.cv_results_["temperature"] != whole.cv_results_["temperature"]
+    np.testing.assert_allclose(some.cv_results_["temperature"], whole.cv_results_["temperature"], rtol=0.3)
+    np.testing.assert_allclose(some.cv_results_["log_loss"], whole.cv_results_["log_loss"], rtol=0.02)
+    assert sum(some.cv_results_["share"]) == pytest.approx(1)

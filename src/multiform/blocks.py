@@ -163,7 +163,8 @@ class _Dataset:
             file = parquet.ParquetFile(part.open(), metadata=part.metadata, buffer_size=1 << 16, pre_buffer=False)
             if set(schema.names) <= set(file.schema_arrow.names):  # else a column is in the folders' names
                 groups = [group.id for group in part.row_groups]
-                yield from file.iter_batches(size, row_groups=groups, columns=schema.names)
+                # Threads of pyarrow 17 get in each other's way in such a buffer; training uses the other cores anyway.
+                yield from file.iter_batches(size, row_groups=groups, columns=schema.names, use_threads=False)
                 return
         yield from part.to_batches(schema=schema, batch_size=size, batch_readahead=0, fragment_readahead=0)
 

@@ -101,7 +101,7 @@ def triage():
 
 @needing("polars")
 def roles_given():
-    model = table(small_qms(), categories=["age"], identifiers=["city"], texts=["visit"], most_words=5)
+    model = table(small_qms(), categories=["age"], identifiers=["city"], texts=["visit"], most_words=1000)
     return told(model.fit(visits(150, 0), "level"), odd())
 
 

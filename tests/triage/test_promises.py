@@ -272,15 +272,15 @@ def test_groups_are_routed(people):
     X, y, who = people
     with sklearn.config_context(enable_metadata_routing=True):
         asks, declines = Watchful().set_fit_request(groups=True), Watchful().set_fit_request(groups=False)
-        triage = TriageClassifier(asks, fallback=declines, target_accuracy=0.9, random_state=0)
+        triage = TriageClassifier(asks, fallback=declines, target_accuracy=0.7, random_state=0)
         triage.fit(X, y, groups=who)
         assert triage.n_calibration_ == 100
         assert triage.estimator_.n_groups_ == 300
         assert triage.fallback_.n_groups_ == 1  # it was not told
         with pytest.raises(ValueError, match=r"\[groups\] are passed but are not explicitly set as requested or not"):
-            TriageClassifier(Watchful(), target_accuracy=0.9, random_state=0).fit(X, y, groups=who)
+            TriageClassifier(Watchful(), target_accuracy=0.7, random_state=0).fit(X, y, groups=who)
         told = clone(triage).set_fit_request(groups=True)
-        settings = {"target_accuracy": [0.8, 0.9]}
+        settings = {"target_accuracy": [0.6, 0.7]}
         search = GridSearchCV(told, settings, cv=GroupKFold(2), scoring=lambda model, X, y: model.n_calibration_)
         assert search.fit(X, y, groups=who).best_estimator_.n_calibration_ == 100
         found = cross_validate(told, X, y, cv=GroupKFold(2), params={"groups": who}, return_estimator=True)

@@ -10,7 +10,6 @@ from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from benchmarks.big_cluster import cluster_block, fitted
 from benchmarks.measure import in_fresh_process, peak_memory, timed
@@ -34,6 +33,7 @@ def drawn(n: int, p: int, seed: int, block: int) -> tuple[np.ndarray, np.ndarray
 def write(path: Path, n: int, p: int, seed: int) -> None:
     """One Parquet file, not compressed: noise does not shrink."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     schema = pa.schema([*((f"x{k}", pa.float32()) for k in range(p)), ("label", pa.int64())])
     unfinished = path.with_suffix(".unfinished")
@@ -47,6 +47,8 @@ def write(path: Path, n: int, p: int, seed: int) -> None:
 
 def reading(path: Path) -> float:
     """Seconds of going through the file once."""
+    import pyarrow.parquet as pq
+
     file = pq.ParquetFile(path)
     rows = 4_000_000 // len(file.schema.names)
     n, seconds = timed(lambda: sum(len(batch) for batch in file.iter_batches(rows)))
@@ -56,6 +58,8 @@ def reading(path: Path) -> float:
 
 def over_blocks(path: Path, n_jobs: int, seed: int) -> tuple[float, float, int, float]:
     """Seconds, peak megabytes above the libraries, passes and accuracy of a fit (called in a fresh process)."""
+    import pyarrow.parquet as pq
+
     from multiform import QMSClassifier
 
     QMSClassifier(n_jobs=n_jobs).fit(*drawn(500, 5, seed, 0))  # libraries and threads are there

@@ -12,6 +12,8 @@ Rows stay on the workers: what leaves them are classes and their counts, figures
 
 from __future__ import annotations
 
+import math
+import pickle
 from collections.abc import Sequence
 from copy import copy
 from typing import Any, NamedTuple
@@ -39,10 +41,12 @@ __all__ = ["fit_on_cluster"]
 
 Shared = tuple[Any, str, int]  # the model and its name, the seed
 
-LOCAL_STEPS = 16, 128  # of a place between two averages, at least and at most
-ENOUGH_ROUNDS = 24  # of a fit; more cost time and gain nothing
+LOCAL_STEPS = 16, 2_000  # of a place between two averages, at least and at most
+LEAST_ROUNDS = 8  # of a fit
+ROUNDS_TIMES_ROWS = 350  # rounds of a fit, times rows of a place per coefficient: where places know little, they meet often
 AT_ONCE = 8  # rounds that the workers do without asking: each is told the answers of the last one by the others
 WITH_THE_TASK = 4_000_000  # bytes of a state that are sent with a question; more are sent before it
+WITH_EVERY_TASK = 100_000  # bytes of what all rounds need that are sent with each; more are sent to a worker once
 
 
 def fit_on_cluster(model: Any, X: Any, y: Any, seed: int) -> tuple[Streamed, list[str] | None]:
@@ -60,21 +64,25 @@ def fit_on_cluster(model: Any, X: Any, y: Any, seed: int) -> tuple[Streamed, lis
 
 
 def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: Indices, seed: int) -> Streamed:
-    asked = [(int(place), (block,)) for place, block in zip(places, blocks, strict=True)]
-    sizes = np.array(workers.asked(_n_rows, asked, "the rows"))
-    shared = Kept((clone(model).set_params(device="cpu", verbose=0), name, seed))
-    look = _looked_at(workers, shared.value, blocks, places)
+    homes = [(int(place), np.flatnonzero(places == place)) for place in np.unique(places)]
+    sizes = np.zeros(len(blocks), dtype=np.int64)
+    asked = [(place, ([blocks[number] for number in numbers],)) for place, numbers in homes]
+    for (_, numbers), found in zip(homes, workers.asked(_n_rows, asked, "the rows"), strict=True):
+        sizes[numbers] = found
+    shared = _sent((clone(model).set_params(device="cpu", verbose=0), name, seed))
+    look = _looked_at(workers, shared, asked)
     known: Known
     (known,) = workers.asked(_known, [(places[0], (look,))], "what was seen")
     plan = Plan.of(model, known)
-    settled = Kept((known, plan))
+    settled = _sent((known, plan))
     (state,) = workers.asked(_starts, [(places[0], (shared, look, settled))], "a start")
     shown = Shown(model, plan)
     losses: list[float] = []
     sorted_rows = False
-    own = [np.flatnonzero((places == place) & (sizes > 0)) for place in range(workers.n_places)]
+    own = [numbers[sizes[numbers] > 0] for _, numbers in homes]
     own = [numbers for numbers in own if len(numbers)]
-    n_rounds = rounds_a_pass(max(sizes[numbers].sum() for numbers in own) / plan.batch_size, plan.n_passes)
+    n_coefficients = state.coefficients[0].size
+    n_rounds = rounds_a_pass(max(int(sizes[numbers].sum()) for numbers in own), n_coefficients, plan)
     for number in range(plan.n_passes):
         done = _Done()
         for first in range(0, n_rounds, AT_ONCE):
@@ -105,14 +113,15 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
     return Streamed(separators, classes, temperature, judged, plan, losses, known.gaussian)
 
 
-def rounds_a_pass(n_steps: float, n_passes: int) -> int:
-    """How often the places average in a pass of so many steps of the largest one.
+def rounds_a_pass(n_rows: int, n_coefficients: int, plan: Plan) -> int:
+    """How often the places average in a pass, the largest of them having so many rows.
 
-    >>> rounds_a_pass(30, 4), rounds_a_pass(100, 4), rounds_a_pass(400, 4), rounds_a_pass(4_000, 4)
-    (2, 6, 6, 31)
+    Places that have many rows for each coefficient come to nearly the same, and seldom need to meet.
     """
+    n_steps = n_rows / plan.batch_size
     most, least = (max(1, round(n_steps / steps)) for steps in LOCAL_STEPS)
-    return max(least, min(most, -(-ENOUGH_ROUNDS // n_passes)))
+    enough = max(LEAST_ROUNDS, ROUNDS_TIMES_ROWS * n_coefficients / n_rows)
+    return max(least, min(most, math.ceil(enough / plan.n_passes)))
 
 
 def averaged(states: Sequence[tuple[State, int]]) -> State:
@@ -132,6 +141,11 @@ def averaged(states: Sequence[tuple[State, int]]) -> State:
         first, second, steps = zip(*ones, strict=True)
         moments.append((mean(first), mean(second), max(steps)))
     return State(coefficients, moments)
+
+
+def _sent(value: Any) -> Any:
+    """What every round needs: a small value goes with each question, which is sooner there than one sent before it."""
+    return value if len(pickle.dumps(value)) < WITH_EVERY_TASK else Kept(value)
 
 
 class _Piece(NamedTuple):
@@ -243,18 +257,16 @@ def _on_their_workers(workers: Workers, parts: Partitions, places: Indices, miss
     return [blocks[number] for number in range(len(places))]
 
 
-def _looked_at(workers: Workers, shared: Shared, blocks: list[Any], places: Indices) -> Any:
-    """A future of the look at all rows: block after block at every place, then all places together.
+def _looked_at(workers: Workers, shared: Shared | Kept, blocks: list[tuple[int, tuple[list[Any]]]]) -> Any:
+    """A future of the look at all rows: the blocks of every place, then all places together.
 
     What it needs is in the tasks themselves, so that Dask can do again what is lost with a worker.
     """
     looks = []
-    for place in np.unique(places).tolist():
-        look, home = None, workers.home(place)
-        for number in np.flatnonzero(places == place):
-            options = {"workers": [home], "allow_other_workers": True, "pure": False}
-            look = workers.client.submit(_look, shared, look, blocks[number], **options)
-        looks.append(look)
+    shared = shared.value if isinstance(shared, Kept) else shared
+    for place, own in blocks:
+        options = {"workers": [workers.home(place)], "allow_other_workers": True, "pure": False}
+        looks.append(workers.client.submit(_look, shared, *own, **options))
     return workers.client.submit(_together, looks, pure=False)
 
 
@@ -309,15 +321,16 @@ def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | N
     return block
 
 
-def _n_rows(block: Block) -> int:
-    return len(block.y)
+def _n_rows(blocks: list[Block]) -> list[int]:
+    return [len(block.y) for block in blocks]
 
 
-def _look(shared: Shared, before: Look | None, block: Block) -> Look:
+def _look(shared: Shared, blocks: list[Block]) -> Look:
     model, _, seed = shared
-    look = Look(_here(model), seed) if before is None else before.copy()
-    if len(block.y):
-        look.add(block)
+    look = Look(_here(model), seed)
+    for block in blocks:
+        if len(block.y):
+            look.add(block)
     return look
 
 
@@ -357,11 +370,14 @@ def _advanced(
     taken = []
     for piece, block in zip(pieces, blocks, strict=True):
         order = np.random.default_rng([*seeds[:2], piece.block]).permutation(len(block.y))[piece.begin : piece.end]
-        kept = order[known.trained_on(block)[order]]
-        taken.append((block.X[kept], block.y[kept]))
-    X, y = taken[0] if len(taken) == 1 else map(np.concatenate, zip(*taken, strict=True))
-    if not len(y):
+        taken.append(order[known.trained_on(block)[order]])
+    n = sum(map(len, taken))
+    if not n:
         return _Answer(state, _Done(), earlier)
+    y = np.concatenate([block.y[rows] for block, rows in zip(blocks, taken, strict=True)])
+    X = np.empty((n, known.n_features), np.result_type(*(block.X for block in blocks)))
+    for part, block, rows in zip(np.split(X, np.cumsum([len(rows) for rows in taken])[:-1]), blocks, taken, strict=True):
+        np.take(block.X.astype(X.dtype, copy=False), rows, axis=0, out=part, mode="clip")  # no copy in between
     target = known.codes(y, name)
     state, loss = plan.advance(_here(model), known, X, target, state, [*seeds, pieces[0].block], begin, end)
     return _Answer(state, _Done(len(y), loss * len(y), known.lacks_a_frequent_class(target)), earlier)

@@ -10,7 +10,7 @@ import pytest
 from distributed import get_client, wait
 
 from multiform import QMSClassifier, cluster, load, progress, save
-from multiform.streaming import SortedRowsWarning, State
+from multiform.streaming import Plan, SortedRowsWarning, State
 from tests.blocks.test_blocks import P, drawn
 
 N = 12_000
@@ -142,6 +142,25 @@ def test_averages_are_weighted_by_rows():
     for found in (mean.coefficients[0], first, second):
         np.testing.assert_allclose(found, 2)
     assert steps == 4
+
+
+def test_places_meet_the_more_often_the_less_they_know():
+    def rounds(n_rows, n_coefficients, n_passes=4, batch_size=500):
+        plan = Plan(n_rows, n_passes, batch_size, 1, 0.0, np.ones(2))
+        return cluster.rounds_a_pass(n_rows, n_coefficients, plan)
+
+    assert rounds(100_000, 6_500) == 6  # 350 / (100,000 / 6,500) of a fit, over its four passes
+    assert rounds(1_000_000, 6_500) == 2  # eight of a fit at least
+    assert rounds(100_000, 32_000) == 12  # sixteen steps each at least
+    assert rounds(100_000_000, 6_500) == 100  # two thousand at most
+    assert rounds(100, 6_500) == 1
+
+
+def test_a_place_of_fewer_rows_than_rounds(client, data):
+    X, y = data
+    few = da.from_array(X, chunks=((N - 2, 2), P)), da.from_array(y, chunks=((N - 2, 2),))
+    model = QMSClassifier(random_state=0).fit(*few)
+    assert model.score(X, y) > 0.8
 
 
 def test_a_class_may_be_missing_in_a_partition_but_is_warned_of(client, data):

@@ -22,10 +22,11 @@ import numpy as np
 from sklearn.base import clone
 
 from multiform._typing import Array, Indices
-from multiform.blocks import Block, side_by_side
+from multiform.blocks import Block, buffered, side_by_side
 from multiform.engines.dask import Kept, Task, Workers, release, threads_here
 from multiform.solvers import Moments
 from multiform.streaming import (
+    BUFFER_BYTES,
     Known,
     Look,
     Plan,
@@ -370,17 +371,17 @@ def _advanced(
     taken = []
     for piece, block in zip(pieces, blocks, strict=True):
         order = np.random.default_rng([*seeds[:2], piece.block]).permutation(len(block.y))[piece.begin : piece.end]
-        taken.append(order[known.trained_on(block)[order]])
-    n = sum(map(len, taken))
-    if not n:
-        return _Answer(state, _Done(), earlier)
-    y = np.concatenate([block.y[rows] for block, rows in zip(blocks, taken, strict=True)])
-    X = np.empty((n, known.n_features), np.result_type(*(block.X for block in blocks)))
-    for part, block, rows in zip(np.split(X, np.cumsum([len(rows) for rows in taken])[:-1]), blocks, taken, strict=True):
-        np.take(block.X.astype(X.dtype, copy=False), rows, axis=0, out=part, mode="clip")  # no copy in between
-    target = known.codes(y, name)
-    state, loss = plan.advance(_here(model), known, X, target, state, [*seeds, pieces[0].block], begin, end)
-    return _Answer(state, _Done(len(y), loss * len(y), known.lacks_a_frequent_class(target)), earlier)
+        taken.append((block, order[known.trained_on(block)[order]]))
+    n = sum(len(rows) for _, rows in taken)
+    own = _Done()
+    shuffled = (Block(block.number, block.X[rows], block.y[rows]) for block, rows in taken)
+    for number, X, y in buffered(shuffled, BUFFER_BYTES):
+        target = known.codes(y, name)
+        first, last = (begin + (end - begin) * done / n for done in (own.n, own.n + len(y)))
+        seeds_here = [*seeds, pieces[0].block, number]
+        state, loss = plan.advance(_here(model), known, X, target, state, seeds_here, first, last)
+        own = own.plus(_Done(len(y), loss * len(y), known.lacks_a_frequent_class(target)))
+    return _Answer(state, own, earlier)
 
 
 def _calibrated(shared: Shared, look: Look, settled: tuple[Known, Plan], state: State) -> Any:

@@ -333,7 +333,7 @@ static inline void scale(float* values, int64_t length, float factor) {
 //
 // Four rows stand side by side: each is added up class by class, and a sum over rows goes row by row.
 static double ratio_loss(const LossTile& given) {
-    const LossTile tile = given;  // which nothing that is written below can be a part of
+    const LossTile tile = given;    // which nothing that is written below can be a part of
     constexpr float tiny = 1e-30f;  // a sample that a separator meets exactly: f = 0
     const int64_t m = tile.n_classes, q = tile.n_components;
     const Four alpha = Four{} + tile.alpha, zero = {};

@@ -122,20 +122,14 @@ static inline Four picked(Four a, Four b) {
 }
 
 // Four rows of four numbers become columns.
-static inline void turn(Four (&of)[4]) {
-    const Four left = picked<0, 4, 1, 5>(of[0], of[1]), left_too = picked<0, 4, 1, 5>(of[2], of[3]);
-    const Four right = picked<2, 6, 3, 7>(of[0], of[1]), right_too = picked<2, 6, 3, 7>(of[2], of[3]);
-    of[0] = picked<0, 1, 4, 5>(left, left_too);
-    of[1] = picked<2, 3, 6, 7>(left, left_too);
-    of[2] = picked<0, 1, 4, 5>(right, right_too);
-    of[3] = picked<2, 3, 6, 7>(right, right_too);
-}
-
 static inline void turn(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-    Four block[4];
-    for (int i = 0; i < 4; ++i) block[i] = load_four(from + i * from_stride);
-    turn(block);
-    for (int i = 0; i < 4; ++i) store(to + i * to_stride, block[i]);
+    Four in[4];
+    for (int i = 0; i < 4; ++i) in[i] = load_four(from + i * from_stride);
+    const Four left = picked<0, 4, 1, 5>(in[0], in[1]), left_too = picked<0, 4, 1, 5>(in[2], in[3]);
+    const Four right = picked<2, 6, 3, 7>(in[0], in[1]), right_too = picked<2, 6, 3, 7>(in[2], in[3]);
+    const Four out[4] = {picked<0, 1, 4, 5>(left, left_too), picked<2, 3, 6, 7>(left, left_too),
+                         picked<0, 1, 4, 5>(right, right_too), picked<2, 3, 6, 7>(right, right_too)};
+    for (int i = 0; i < 4; ++i) store(to + i * to_stride, out[i]);
 }
 
 // The same from columns: 16 of them and 16 samples at a time, whole vectors where these follow each other.
@@ -263,47 +257,6 @@ static inline float sum_of_squares(const float* values, int64_t length) {
     return sum + ((rest[0] + rest[1]) + (rest[2] + rest[3]));
 }
 
-// The same of four rows at once, in the same order.
-static inline Four four_sums_of_squares(const float* rows, int64_t stride, int64_t length) {
-    Four sums = {}, rest[4], last[4];
-    int64_t c = 0;
-    if (length >= kLanes) {
-        Four folded[4];
-        for (int i = 0; i < 4; ++i) {
-            Lanes lanes = {};
-            for (c = 0; c + kLanes <= length; c += kLanes) {
-                const Lanes value = load(rows + i * stride + c);
-                lanes += value * value;
-            }
-            Four part[4];
-            std::memcpy(part, &lanes, sizeof part);
-            folded[i] = (part[0] + part[2]) + (part[1] + part[3]);
-        }
-        turn(folded);
-        sums = (folded[0] + folded[2]) + (folded[1] + folded[3]);
-    }
-    const int64_t first = c;
-    for (int i = 0; i < 4; ++i) {
-        rest[i] = Four{};
-        for (c = first; c + 4 <= length; c += 4) {
-            const Four value = load_four(rows + i * stride + c);
-            rest[i] += value * value;
-        }
-    }
-    turn(rest);
-    if (length < 4)
-        for (; c < length; ++c)
-            for (int i = 0; i < 4; ++i) rest[0][i] += rows[i * stride + c] * rows[i * stride + c];
-    else if (c < length) {  // one to three numbers, the last ones of a four that is there
-        for (int i = 0; i < 4; ++i) last[i] = load_four(rows + i * stride + length - 4);
-        turn(last);
-        if (length - c > 2) rest[0] += last[1] * last[1];
-        if (length - c > 1) rest[0] += last[2] * last[2];
-        rest[0] += last[3] * last[3];
-    }
-    return sums + ((rest[0] + rest[1]) + (rest[2] + rest[3]));
-}
-
 static void member_values(const float* residuals, int64_t stride, int64_t n_rows, int64_t n_classes,
                           int64_t n_components, float* out) {
     for (int64_t i = 0; i < n_rows; ++i)
@@ -313,12 +266,11 @@ static void member_values(const float* residuals, int64_t stride, int64_t n_rows
 
 // values *= factor; 0 where the factor is 0, whatever they are.
 static inline void scale(float* values, int64_t length, float factor) {
-    const Four factors = Four{} + factor;
-    const WholeFour kept = factors != 0.0f;
-    const auto lanes = [&](const float* at) { return splat(factor) != 0.0f ? load(at) * factor : Lanes{}; };
-    const auto four = [&](const float* at) { return (Four)((WholeFour)(load_four(at) * factors) & kept); };
+    const int32_t kept = factor == 0.0f ? 0 : -1;
+    const auto lanes = [&](const float* at) { return (Lanes)((Whole)(load(at) * factor) & kept); };
+    const auto four = [&](const float* at) { return (Four)((WholeFour)(load_four(at) * factor) & kept); };
     if (length < 4) {
-        for (int64_t c = 0; c < length; ++c) values[c] = factor != 0.0f ? values[c] * factor : 0.0f;
+        for (int64_t c = 0; c < length; ++c) values[c] = kept ? values[c] * factor : 0.0f;
         return;
     }
     const Four last = four(values + length - 4);  // it may overlap what comes before, and so is read first
@@ -332,8 +284,7 @@ static inline void scale(float* values, int64_t length, float factor) {
 // d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2,   d f_k / d R_k = 2 R_k
 //
 // Four rows stand side by side: each is added up class by class, and a sum over rows goes row by row.
-static double ratio_loss(const LossTile& given) {
-    const LossTile tile = given;    // which nothing that is written below can be a part of
+static double ratio_loss(const LossTile& tile) {
     constexpr float tiny = 1e-30f;  // a sample that a separator meets exactly: f = 0
     const int64_t m = tile.n_classes, q = tile.n_components;
     const Four alpha = Four{} + tile.alpha, zero = {};
@@ -343,15 +294,15 @@ static double ratio_loss(const LossTile& given) {
         float* residual = tile.residuals + first * tile.stride;
         WholeFour target = {};
         Four weight = {}, own = {}, own_slope = {}, losses = {};
-        for (int64_t k = 0; k < m; ++k) {  // there is room for four rows, if they are fewer
-            const Four f = four_sums_of_squares(residual + k * q, tile.stride, q) + tile.noise_energy[k];
-            store(tile.member_values + 4 * k, f < tiny ? Four{} + tiny : f);
-        }
+        if (n < 4) std::fill_n(tile.member_values, 4 * m, 1.0f);
         for (int64_t i = 0; i < n; ++i) {
+            float* f = tile.member_values + i;
+            for (int64_t k = 0; k < m; ++k)
+                f[4 * k] = std::max(sum_of_squares(residual + i * tile.stride + k * q, q) + tile.noise_energy[k], tiny);
             const int32_t y = tile.target[first + i];
             target[i] = y;
             weight[i] = (tile.weight == nullptr ? 1.0f : tile.weight[first + i]) * tile.class_weight[y];
-            own[i] = tile.member_values[4 * y + i];
+            own[i] = f[4 * y];
         }
         const Four factor = weight * tile.scale;
         for (int64_t j = 0; j < m; ++j) {
@@ -366,15 +317,11 @@ static double ratio_loss(const LossTile& given) {
             loss += static_cast<double>(weight[i]) * static_cast<double>(losses[i]);
             tile.active[first + i] = own_slope[i] > 0;
             tile.slope[4 * target[i] + i] = own_factor[i];
-        }
-        for (int64_t k = 0; k < m; ++k) {
-            double sum = tile.class_slope[k];
-            for (int64_t i = 0; i < n; ++i) {
+            for (int64_t k = 0; k < m; ++k) {
                 const float slope = tile.slope[4 * k + i];
-                sum += static_cast<double>(slope);
+                tile.class_slope[k] += static_cast<double>(slope);
                 scale(residual + i * tile.stride + k * q, q, 2.0f * slope);
             }
-            tile.class_slope[k] = sum;
         }
     }
     return loss;

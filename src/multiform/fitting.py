@@ -10,13 +10,12 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax
 from sklearn.utils import check_random_state
 
 from multiform._typing import Array, Bools, Floats, Indices
 from multiform.folds import drawn_folds, held_out_part
 from multiform.gaps import Filled
-from multiform.prediction import fit_temperatures, log_scores, mean_temperature
+from multiform.prediction import fit_temperatures, log_scores, log_softmax, mean_temperature
 from multiform.separators import Separators
 from multiform.training import Trained, Trainer
 
@@ -122,7 +121,7 @@ def best_calibrated(scores: Array, target: Array, weight: Array | None) -> tuple
     temperatures = fit_temperatures(scores, target, weight)
     if len(scores) == 1:
         return 0, float(temperatures[0])
-    log_chances = log_softmax(scores / temperatures[:, None, None], axis=2)
+    log_chances = log_softmax(scores / temperatures[:, None, None])
     own = np.ascontiguousarray(log_chances[:, np.arange(len(target)), target])
     best = int(np.argmax(np.average(own, axis=1, weights=weight)))
     return best, float(temperatures[best])

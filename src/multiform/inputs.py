@@ -209,7 +209,9 @@ def check_training_data(
     """
     name = type(estimator).__name__
     X, y = check_input(estimator, X, y, reset=reset, finite=finite)
-    check_classification_targets(y)
+    surely_labels = classes is None and y.dtype.kind in "biuU"  # whole numbers and text, which cannot be refused
+    if not surely_labels:
+        check_classification_targets(y)
     weight = None
     if sample_weight is not None:
         weight = _check_sample_weight(as_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
@@ -226,6 +228,8 @@ def check_training_data(
                 f"{name} needs samples of at least 2 classes in y; got 1 class, {classes[0]}"
                 + (" (with a positive weight)." if weight is not None else ".")
             )
+        if surely_labels and 2 * len(classes) >= len(y):
+            check_classification_targets(y)  # which warns of so many classes
     else:
         target = np.searchsorted(classes, y)
         unknown = (target == len(classes)) | (classes[np.minimum(target, len(classes) - 1)] != y)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import scipy
-from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles
@@ -163,12 +162,18 @@ def log_scores(f: Array) -> Array:
     return scores
 
 
+def log_softmax(scores: Array) -> Array:
+    """Logarithms of chances, over the last axis; as SciPy's, which takes longer to be asked than a few rows do."""
+    below = scores - scores.max(axis=-1, keepdims=True)
+    return np.asarray(below - np.log(np.exp(below).sum(axis=-1, keepdims=True)))
+
+
 def probabilities(scores: Array, temperature: float) -> Array:
     scaled = scores / scores.dtype.type(temperature)
     if on_gpu(scaled):
         chances = np.exp(scaled - scaled.max(axis=1, keepdims=True))
         return chances / chances.sum(axis=1, keepdims=True)  # type: ignore[no-any-return]
-    return np.asarray(np.exp(log_softmax(scaled, axis=1)))
+    return np.asarray(np.exp(log_softmax(scaled)))
 
 
 def fit_temperature(scores: Array, target: Array, weight: Array | None = None) -> float:
@@ -197,21 +202,23 @@ def fit_temperatures(scores: Array, target: Array, weight: Array | None = None) 
 
 
 def _log_sharpness(scores: Array, target: Array, weight: Doubles) -> Doubles:
-    scores = _below_the_best(scores)
+    by_class = np.moveaxis(scores, 2, 0).astype(np.float64, order="C")  # sums over few classes are quick so
+    by_class -= by_class.max(axis=0)  # no chance overflows
     softened = 1 / (weight.sum() + 2)
-    own = scores[:, np.arange(len(target)), target]
+    own = by_class[target, :, np.arange(len(target))].T
     # sum over k of the softened label times the score
-    labelled = (1 - softened) * own + softened * scores.mean(axis=2)
+    labelled = (1 - softened) * own + softened * by_class.mean(axis=0)
 
     # The log loss is convex in the sharpness s = 1 / T: its slope there is sum w (E_p[score] - labelled), and that
     # one's slope by log s is s sum w Var_p[score].
     def slopes(log_sharpness: Doubles) -> tuple[Doubles, Doubles]:
         sharpness = np.exp(log_sharpness)
-        chances = np.exp(sharpness[:, None, None] * scores)
-        chances /= chances.sum(axis=2, keepdims=True)
-        chances *= scores
-        expected = chances.sum(axis=2)
-        spread = np.einsum("knm,knm->kn", chances, scores) - expected**2
+        chances = np.exp(sharpness[:, None] * by_class)
+        chances /= chances.sum(axis=0)
+        chances *= by_class
+        expected = chances.sum(axis=0)
+        chances *= by_class
+        spread = chances.sum(axis=0) - expected**2
         return (expected - labelled) @ weight, sharpness * (spread @ weight)
 
     # Newton's steps, and a half of what is left where they lead out of it; an end where the slope keeps its sign.

@@ -65,13 +65,6 @@ static inline Lanes splat(float value) { return Lanes{} + value; }
 
 static inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
 
-static inline Lanes root(Lanes lanes) {
-    float roots[kLanes];
-    store(roots, lanes);
-    for (int lane = 0; lane < kLanes; ++lane) roots[lane] = std::sqrt(roots[lane]);
-    return load(roots);
-}
-
 // Lane i meets lane i + 8, then i + 4, i + 2, i + 1.
 template <typename Sum>
 static inline Sum total(Lanes lanes) {
@@ -336,20 +329,29 @@ static double ratio_loss(const LossTile& tile) {
 
 // -------------------------------------------------------------------------------------------------- Adam
 
-static void adam(const AdamSlice& slice) {
-    const Lanes beta1 = splat(slice.beta1), beta2 = splat(slice.beta2), step = splat(slice.step);
-    const Lanes rest1 = splat(1.0f - slice.beta1), rest2 = splat(1.0f - slice.beta2), epsilon = splat(slice.epsilon);
-    for (int64_t at = 0; at < slice.length; at += kLanes) {
-        Lanes weights = load(slice.weights + at), gradient = load(slice.gradient + at);
-        if (slice.decay != nullptr) gradient += load(slice.decay + at) * weights;
-        const Lanes first = beta1 * load(slice.first + at) + rest1 * gradient;
-        const Lanes second = beta2 * load(slice.second + at) + rest2 * (gradient * gradient);
-        weights -= step * first / (root(second) + epsilon);
-        store(slice.first + at, first);
-        store(slice.second + at, second);
-        store(slice.weights + at, weights);
-        if (slice.decay != nullptr) store(slice.norm + at, load(slice.norm + at) + weights * weights);
+// Number by number, without a sum: compilers make vectors of it themselves, and better ones than of sixteen lanes.
+template <bool Noisy>
+static void adam_slice(float* __restrict weights, float* __restrict first, float* __restrict second,
+                       float* __restrict norm, const float* __restrict slope, const float* __restrict decay,
+                       const AdamSlice& slice) {
+    const float beta1 = slice.beta1, beta2 = slice.beta2, step = slice.step, epsilon = slice.epsilon;
+    const float rest1 = 1.0f - beta1, rest2 = 1.0f - beta2;
+    const int64_t length = slice.length / kLanes * kLanes;  // it is a multiple, which the compiler is to know
+    for (int64_t at = 0; at < length; ++at) {
+        const float gradient = Noisy ? slope[at] + decay[at] * weights[at] : slope[at];
+        const float mean = beta1 * first[at] + rest1 * gradient;
+        const float square = beta2 * second[at] + rest2 * (gradient * gradient);
+        const float moved = weights[at] - step * mean / (std::sqrt(square) + epsilon);
+        first[at] = mean;
+        second[at] = square;
+        weights[at] = moved;
+        if (Noisy) norm[at] += moved * moved;
     }
+}
+
+static void adam(const AdamSlice& slice) {
+    const auto move = slice.decay == nullptr ? adam_slice<false> : adam_slice<true>;
+    move(slice.weights, slice.first, slice.second, slice.norm, slice.gradient, slice.decay, slice);
 }
 
 // ------------------------------------------------------------------------------------------- sparse rows

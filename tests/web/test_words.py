@@ -374,3 +374,9 @@ def test_a_report_is_in_the_language_of_the_page(n_classes):
     assert "Anteil der beantworteten Zeilen" in " ".join(shown(german))
     assert german.count("<td") == document.count("<td")
     assert in_words(document, languages()["en"]) == document
+
+
+def test_a_type_that_no_row_has_is_told_in_german():
+    told = "Loyalty types. strong: 0% of the rows; normal: 100% of the rows, 73.3% right."
+    german = languages()["de"].translated(told, "in_report_")
+    assert german == "Loyalitätstypen. stark: 0% der Zeilen; normal: 100% der Zeilen, 73,3% richtig."

@@ -61,7 +61,7 @@ def browser():
         yield page
 
 
-@pytest.mark.parametrize("width", [1200, 768, 360])
+@pytest.mark.parametrize("width", [1200, 768, 360, 290])
 @pytest.mark.parametrize("name", ["digits", "evil"])
 def test_it_renders_and_fits(browser, folder, name, width):
     browser.complaints.clear()

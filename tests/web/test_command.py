@@ -144,8 +144,10 @@ def test_while_it_loads_a_signal_cannot_be_lost(folder):
 def test_scikit_learn_is_loaded_without_what_the_page_does_not_need():
     code = (
         "import sys; from multiform.cli._sooner import load_scikit_learn; load_scikit_learn(); import multiform.web; "
-        "assert not {'pandas', 'scipy.stats', 'scipy.optimize', 'sklearn.metrics', 'polars'} & set(sys.modules); "
-        "import scipy, pandas; assert scipy.stats.binom and pandas.DataFrame; print(sys.modules['sklearn.base'])"
+        "unused = {'pandas', 'polars', 'rich', 'scipy.stats', 'scipy.optimize', 'numpy.testing', 'numpy.f2py', "
+        "'sklearn.metrics'}; assert not unused & set(sys.modules); import numpy, scipy, pandas, rich.console; "
+        "assert scipy.stats.binom and pandas.DataFrame and numpy.testing.assert_equal and numpy.f2py.get_include; "
+        "print(sys.modules['sklearn.base'])"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
 

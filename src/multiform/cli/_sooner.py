@@ -1,9 +1,9 @@
-"""scikit-learn in half the time: without pandas and SciPy's statistics, which it loads and seldom uses.
+"""scikit-learn in half the time: without what it loads on the way and ``multiform serve`` does not use.
 
 `import sklearn` is most of what stands between ``multiform serve`` and the first question, and more than half of that
-are two libraries that one of its modules (`sklearn.utils.fixes`) imports at the top: pandas, which need not be there,
-and `scipy.stats`, which SciPy loads by itself when somebody asks for it. So the one is not there for a moment, and the
-other a stand-in that nobody keeps.
+are libraries that it or SciPy imports at the top: pandas, and rich for a progress bar, which need not be there; SciPy's
+statistics, and NumPy's testing and Fortran compiler, which these two load by themselves when somebody asks for them. So
+the first are not there for a moment, and the others stand-ins that nobody keeps.
 """
 
 from __future__ import annotations
@@ -13,18 +13,30 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
+OPTIONAL = ("pandas", "rich")
+OF_SCIPY = ("scipy.stats",)
+OF_NUMPY = ("testing", "f2py")
+
 
 def load_scikit_learn() -> None:
-    """Import scikit-learn's base, unless it is there; a version that wants more of the two is loaded as ever, later."""
+    """Import scikit-learn's base, unless it is there; a version that wants more of these is loaded as ever, later."""
     if "sklearn" in sys.modules:
         return
-    known: dict[str, Any] = sys.modules  # None is what Python takes for a module that cannot be found
-    instead = {"scipy.stats": ModuleType("scipy.stats"), "pandas": None}
-    instead = {name: stand_in for name, stand_in in instead.items() if name not in known}
-    known |= instead
+    import numpy
+
+    modules: dict[str, Any] = dict.fromkeys(OPTIONAL)  # None is what Python takes for a module that cannot be found
+    modules |= {name: ModuleType(name) for name in OF_SCIPY}
+    parts: dict[str, Any] = {name: ModuleType(name) for name in OF_NUMPY}
+    instead = [(sys.modules, modules), (vars(numpy), parts)]
+    instead = [(known, {name: one[name] for name in one if name not in known}) for known, one in instead]
+    for known, stand_ins in instead:
+        known |= stand_ins
     try:
         with suppress(ImportError, AttributeError):
-            import sklearn.base  # noqa: F401
+            import sklearn.base
+            import sklearn.callback  # noqa: F401
     finally:
-        for name in instead:
-            del known[name]
+        for known, stand_ins in instead:
+            for name, stand_in in stand_ins.items():
+                if known.get(name) is stand_in:  # nobody has loaded the real one
+                    del known[name]

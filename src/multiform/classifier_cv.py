@@ -106,12 +106,12 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         values or more have 12 at most, it tries "one-hot", too: "enriched" without the numbers that are one-hot.
     cv : int, splitter or iterable, default=5
         A number means folds drawn at random within the classes; with `groups`, of whole groups.
-    partners : "auto", "trees", None or list of classifiers, default="auto"
+    partners : "auto", "forests", "trees", None or list of classifiers, default="auto"
         Other classifiers, which enter the selection beside our own settings. They are fitted on the same folds, on the
-        plain columns as our models read them (scaled), and need `predict_proba`. "trees": ExtraTrees, a random forest
-        (200 trees each, over all folds) and HistGradientBoosting. None: quadratic multiform separation alone, which is
-        quicker and has a geometry. "auto": trees from 1,000 rows on, but not for X that is sparse, wider than long, or
-        of more than 2 million cells.
+        plain columns as our models read them (scaled), and need `predict_proba`. "forests": ExtraTrees and a random
+        forest (200 trees each, over all folds); "trees": HistGradientBoosting, too. None: quadratic multiform
+        separation alone, which is quicker and has a geometry. "auto": forests, and from 1,000 rows on trees, but None
+        for X that is sparse, wider than long, or of more than 2 million cells.
     ensemble_size : int, default=10
         Steps of the greedy selection, the first of which takes one of our own settings.
     alpha : float in [0, 1), default=0.2
@@ -169,7 +169,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         "noise": ["array-like", StrOptions({"auto"})],
         "encodings": [StrOptions({"auto", "plain", "enriched", "finer"}), list, tuple],
         "cv": ["cv_object"],
-        "partners": [StrOptions({"auto", "trees"}), list, tuple, None],
+        "partners": [StrOptions({"auto", "forests", "trees"}), list, tuple, None],
         "ensemble_size": [Interval(Integral, 1, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "alpha": [Interval(Real, 0, 1, closed="left")],
@@ -315,8 +315,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             scaling = trainer.scaling
         partners: list[Partner] = []
         if others:
-            counts = None if weight is None and self.class_weight is None else whole * class_weights[target]
-            told = target, m, counts, folds, random, self.n_jobs
+            told = target, m, weight, class_weights, folds, random, self.n_jobs
             plain = _plain_columns(X, encoded)
             with progress.part(own, 1.0):
                 partners, chances = cross_fitted(others, read_rows(plain, scaling), *told)

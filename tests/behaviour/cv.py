@@ -29,7 +29,7 @@ def told(model, asked):
 def fitted(settings, data, weighted=False):
     X, y, asked = data()
     common = {"noise": (0.3, 1.0), "n_components": 3, "max_iter": 4, "cv": 3, "ensemble_size": 4, "random_state": 0}
-    model = QMSClassifierCV(**(common | settings))
+    model = QMSClassifierCV(partners=None, **(common | settings))
     return told(model.fit(X, y, sample_weight=weights(X.shape[0]) if weighted else None), asked)
 
 

@@ -57,7 +57,7 @@ def models():
 def ensemble():
     X, y, asked = steps()
     settings = {"noise": (0.3, 1.0), "n_components": 3, "max_iter": 4, "cv": 3, "random_state": 0}
-    return QMSClassifierCV(**settings).fit(X, y), asked
+    return QMSClassifierCV(partners=None, **settings).fit(X, y), asked
 
 
 def returned(model, asked):

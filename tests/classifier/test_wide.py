@@ -42,7 +42,7 @@ def test_the_ensemble_reaches_the_noise_that_wide_data_want():
     model = QMSClassifierCV(cv=2, encodings="plain", random_state=0).fit(X, y)
     assert model.cv_results_["noise"] == [1.0, 2.0, 3.0]
     assert model.score(X_new, y_new) > LogisticRegression().fit(X, y).score(X_new, y_new) - 0.03
-    narrow = QMSClassifierCV(cv=2, encodings="plain", random_state=0).fit(X[:, :3], y)
+    narrow = QMSClassifierCV(cv=2, encodings="plain", partners=None, random_state=0).fit(X[:, :3], y)
     assert narrow.cv_results_["noise"] == [0.1, 0.3, 1.0, 2.0]
 
 

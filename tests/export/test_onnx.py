@@ -103,10 +103,11 @@ PARTNERS = {
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("name", PARTNERS)
-def test_partners_that_are_forests(samples, name, kind):
+def test_partners_that_are_forests(samples, name, class_weight, kind):
     X, y = samples[0][:500], samples[1][:500]
-    shared = {"encodings": ["plain"], "max_iter": 1, "random_state": 0}
+    shared = {"encodings": ["plain"], "max_iter": 1, "class_weight": class_weight, "random_state": 0}
     model = QMSClassifierCV((3.0,), partners=[PARTNERS[name]], **shared).fit(X, y)
     assert len(model.partners_) == 1
     new = samples[0][N_TRAIN : N_TRAIN + 3000].astype(kind)
@@ -152,7 +153,7 @@ def test_every_knot_and_category_counts_as_it_did(samples, kind):
     X = np.column_stack([rng.choice([0.1, 0.3, 0.7], 600), rng.choice(np.arange(40) / 10, 600), rng.normal(size=600)])
     X[:400, 1] = 0.7
     y = (X[:, 0] > 0.2) + (X[:, 1] > 1) + (X[:, 2] > 0)
-    model = QMSClassifierCV(encodings=["enriched"], cv=3, random_state=0).fit(X, y)
+    model = QMSClassifierCV(encodings=["enriched"], cv=3, partners=None, random_state=0).fit(X, y)
     found = predictions(to_onnx(model, double=kind is np.float64), X.astype(kind))
     np.testing.assert_array_equal(found["label"], model.predict(X))
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=CLOSE)

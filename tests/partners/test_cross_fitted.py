@@ -18,6 +18,8 @@ from sklearn.tree import DecisionTreeClassifier
 import multiform
 from multiform import QMSClassifierCV
 from multiform.geometry import separators_from_estimator
+from multiform.partners import Partner
+from multiform.partners._cross_fitted import relative, weighted
 
 POOR = {"noise": (3.0,), "encodings": ["plain"], "max_iter": 1, "random_state": 0}  # so that partners have a share
 
@@ -53,7 +55,7 @@ def _fresh_log():
 def test_trees_help_where_we_are_weak():
     X, y = stripes(600)
     X_new, y_new = stripes(2000, seed=1)
-    alone = QMSClassifierCV(random_state=0).fit(X, y)
+    alone = QMSClassifierCV(partners=None, random_state=0).fit(X, y)
     mixed = QMSClassifierCV(partners="trees", random_state=0).fit(X, y)
     assert mixed.score(X_new, y_new) > alone.score(X_new, y_new) + 0.1
     assert sum(mixed.shares_.values()) == pytest.approx(1)
@@ -97,18 +99,43 @@ def test_groups_are_held_out_as_a_whole():
     assert all(len(rows) % 4 == 0 for rows, _, _ in Seen.log)
 
 
-def test_weights_of_samples_and_classes_reach_partners():
+def test_weights_of_samples_reach_partners():
     X, y = stripes(100)
     weight = np.random.default_rng(0).uniform(0.5, 1.5, 100)
-    QMSClassifierCV(cv=2, partners=[Seen()], class_weight={0: 1, 1: 3}, **POOR).fit(X, y, sample_weight=weight)
-    for rows, labels, told in Seen.log:
+    QMSClassifierCV(cv=2, partners=[Seen()], **POOR).fit(X, y, sample_weight=weight)
+    for rows, _, told in Seen.log:
         assert len(told) == len(rows)
-        assert told[labels == 1].mean() == pytest.approx(3 * told[labels == 0].mean(), rel=0.2)
+    total = sum(told.sum() for _, _, told in Seen.log)  # each sample is in one of two folds; the unit is the partners' own
+    assert total == pytest.approx(weight.sum() / weight.max())
     Seen.log = []
-    QMSClassifierCV(cv=2, partners=[Seen()], **POOR).fit(X, y)
+    QMSClassifierCV(cv=2, partners=[Seen()], class_weight={0: 1, 1: 3}, **POOR).fit(X, y)
     assert all(told is None for _, _, told in Seen.log)
     with pytest.raises(ValueError, match="which KNeighborsClassifier does not take; leave it out, or give no weights"):
         QMSClassifierCV(partners=[KNeighborsClassifier()], **POOR).fit(X, y, sample_weight=weight)
+
+
+def test_class_weights_are_how_much_more_frequent_a_class_is(tmp_path):
+    """Of a fully grown tree, too: it is asked of a world in which the class is so many times as frequent."""
+    X, y = stripes(300)
+    chances = np.array([[0.5, 0.5], [0.9, 0.1], [1.0, 0.0]])
+    found = weighted(chances, relative(np.array([2.0, 6.0])))
+    np.testing.assert_allclose(found, [[0.25, 0.75], [0.75, 0.25], [1, 0]])
+    assert weighted(chances, relative(np.array([3.0, 3.0]))) is chances
+    assert np.isfinite(weighted(chances, relative(np.array([0.0, 1.0])))).all()
+    shares = []
+    for weight in (0.1, 1, 10):
+        model = QMSClassifierCV(partners=[ExtraTreesClassifier(9)], class_weight={0: 1, 1: weight}, **POOR).fit(X, y)
+        assert model.shares_["ExtraTreesClassifier"] > 0
+        shares.append(model.predict(stripes(300, seed=1)[0]).mean())
+    assert shares[0] < shares[1] - 0.1
+    assert shares[1] < shares[2] - 0.1
+    multiform.save(model, tmp_path / "weighted.mfm")
+    loaded = multiform.load(tmp_path / "weighted.mfm")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    whole = model.partners_[0].as_plain()
+    for wrong in ([1.0], [1.0, 0.0], [0.5, 0.5], [1.0, np.nan], "1"):
+        with pytest.raises(ValueError, match="class weight"):
+            Partner.from_plain(whole | {"class_weights": np.array(wrong)}, 4, 2)
 
 
 def test_the_ensemble_is_what_it_says():
@@ -139,9 +166,22 @@ def test_the_same_seed_gives_the_same_model_whatever_the_threads():
     assert all(not hasattr(partner, "classes_") for partner in partners)  # clones are fitted
 
 
+def test_who_stands_beside_ours_by_default():
+    def asked(X, y):
+        model = QMSClassifierCV(max_iter=1, noise=[1.0], encodings=["plain"], cv=2, random_state=0).fit(X, y)
+        return set(model.cv_results_["model"])
+
+    forests = {"QMS", "ExtraTreesClassifier", "RandomForestClassifier"}
+    X, y = stripes(1000)
+    assert asked(X[:999], y[:999]) == forests
+    assert asked(X, y) == forests | {"HistGradientBoostingClassifier"}
+    assert asked(scipy.sparse.csr_array(X), y) == {"QMS"}
+    assert asked(np.tile(X[:20], 11), y[:20]) == {"QMS"}  # wider than long
+
+
 def test_without_partners_nothing_changes():
     X, y = make_moons(200, noise=0.3, random_state=0)
-    model = QMSClassifierCV(random_state=0).fit(X, y)
+    model = QMSClassifierCV(partners=None, random_state=0).fit(X, y)
     assert model.partners_ == []
     assert model.shares_ == {"QMS": pytest.approx(1)}
     again = QMSClassifierCV(partners=[DecisionTreeClassifier(max_depth=1)], random_state=0).fit(X, y)
@@ -171,7 +211,7 @@ def test_far_rows_and_large_units():
 
 def test_what_is_asked_for_is_checked():
     X, y = stripes(50)
-    with pytest.raises(ValueError, match='must be "auto", None, "trees" or a list of classifiers with'):
+    with pytest.raises(ValueError, match='must be "auto", "forests", "trees", None or a list of classifiers with'):
         QMSClassifierCV(partners=[LinearSVC()]).fit(X, y)
     with pytest.raises(ValueError, match="a list of classifiers with predict_proba; got <object"):
         QMSClassifierCV(partners=[object()]).fit(X, y)

@@ -101,7 +101,7 @@ def test_shares_of_partners_are_told():
     model = QMSClassifierCV(partners=[ExtraTreesClassifier(4)], **poor).fit(X[:300], y[:300])
     page = report(model, X[300:400], y[300:400], baselines=False)
     assert f"QMS {model.shares_['QMS']:.0%}, ExtraTreesClassifier" in page.html
-    alone = QMSClassifierCV(**poor).fit(X[:300], y[:300])
+    alone = QMSClassifierCV(partners=None, **poor).fit(X[:300], y[:300])
     assert "<dt>Shares</dt>" not in report(alone, X[300:400], y[300:400], baselines=False).html
 
 

@@ -80,8 +80,9 @@ def _column_options(command: Any) -> Any:
 )
 @click.option(
     "--partners",
-    type=click.Choice(["trees", "none"]),
-    help="With --model cv: trees (default) adds forests and boosting to our own models; none uses ours alone.",
+    type=click.Choice(["trees", "forests", "none"]),
+    help="With --model cv: trees (default) adds forests and boosting to our own models, forests no boosting; none uses "
+    "ours alone.",
 )
 @click.option("--confidence", type=share, help="How sure the promise is; 0.95 if not given.")
 @click.option("--noise", type=Number(min=0), help="How much to smooth; chosen by cross-validation if not given.")
@@ -220,7 +221,8 @@ def _trained(frame: Any, target: str, model_name: str, options: dict[str, Any]) 
             raise click.UsageError(f"--model cv works with --solver adam only, and you gave {options['solver']}")
         if options["noise"] is not None:
             found["noise"] = (options["noise"],)
-        found["partners"] = None if options["partners"] == "none" else "trees"
+        asked = options["partners"] or "trees"
+        found["partners"] = None if asked == "none" else asked
         ensemble = multiform.QMSClassifierCV(**shared, **weight, **found)
         return table.set_params(estimator=ensemble).fit(frame, target, options["group"])
     model: Any = _qms(options)

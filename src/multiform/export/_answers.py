@@ -138,7 +138,7 @@ def _log_chances(graph: Graph, partner: Partner, rows: str) -> str:
     if not isinstance(forest, Forest):
         raise ValueError(
             f"to_onnx can export a QMSClassifierCV whose partners are forests; got {partner.name}. Fit with "
-            'partners="trees" or None.'
+            'partners="trees", "forests" or None.'
         )
     n_models, m = forest.base.shape
     sums = graph.cast(_tree_sums(graph, forest, rows), np.float64)
@@ -147,6 +147,9 @@ def _log_chances(graph: Graph, partner: Partner, rows: str) -> str:
     chances = graph.node("Reshape", sums, graph.constant([-1, n_models, m]))
     if forest.link == "softmax":
         chances = graph.node("Softmax", chances, axis=2)
+    if partner.class_weights is not None:
+        products = graph.node("Mul", chances, graph.constant(partner.class_weights[None, None, :]))
+        chances = graph.node("Div", products, graph.total(products, axis=2, keepdims=True))
     believed = graph.node("Mul", chances, graph.constant(1 - DOUBT))
     said = graph.node("Log", graph.node("Add", believed, graph.constant(DOUBT / m)))
     return graph.node("Div", graph.total(said, axis=1), graph.constant(np.float64(n_models)))

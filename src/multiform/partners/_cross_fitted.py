@@ -15,12 +15,13 @@ from multiform._typing import Array, Doubles, Floats, Indices
 from multiform.partners._forest import Forest
 from multiform.runtime import effective_threads, in_threads, single_threaded_blas
 from multiform.separators import Scaling
-from multiform.state import require, require_names
+from multiform.state import require, require_array, require_names
 
 N_TREES = 200  # of a forest, over all folds together (docs/defaults.md)
 # Of boosting: a quarter of the rounds that scikit-learn makes, with steps twice as long (docs/defaults.md).
 BOOSTS, STEP, LEAVES = 25, 0.2, 15
 FARTHEST = 1e38  # in deviations: single precision has room for it
+LEAST_WEIGHT = 1e-30  # of a class, as a share of the largest
 DOUBT = 0.03  # a share of every chance that is spread over the classes: no partner is ever certain
 
 
@@ -34,15 +35,19 @@ class Partner:
     models : Forest or list of fitted classifiers
         Whose classes are numbers from 0 on.
     n_classes : int
+    class_weights : array of shape (n_classes,), default=None
+        How many times as frequent each class is where the answers are given as where the models were fitted.
     """
 
-    def __init__(self, name: str, models: Forest | list[Any], n_classes: int) -> None:
-        self.name, self.models, self.n_classes = name, models, n_classes
+    def __init__(
+        self, name: str, models: Forest | list[Any], n_classes: int, class_weights: Doubles | None = None
+    ) -> None:
+        self.name, self.models, self.n_classes, self.class_weights = name, models, n_classes, class_weights
 
     def compact(self) -> Partner:
         """The same with forests as arrays, which files and ONNX can hold."""
         forest = Forest.of(self.models, self.n_classes) if isinstance(self.models, list) else None
-        return self if forest is None else Partner(self.name, forest, self.n_classes)
+        return self if forest is None else Partner(self.name, forest, self.n_classes, self.class_weights)
 
     def log_chances(self, rows: Floats) -> Doubles:
         """The mean logarithm of the chances of rows that `read_rows` has read: shape (n, m)."""
@@ -50,7 +55,7 @@ class Partner:
             chances = self.models.chances(rows)
         else:
             chances = np.stack([_chances(model, rows, self.n_classes) for model in self.models], axis=1)
-        return np.asarray(doubted(chances).mean(axis=1))
+        return np.asarray(doubted(weighted(chances, self.class_weights)).mean(axis=1))
 
     def as_plain(self) -> dict[str, Any]:
         """For a model file, which holds forests alone."""
@@ -60,14 +65,36 @@ class Partner:
                 "it; it holds ExtraTreesClassifier, RandomForestClassifier and HistGradientBoostingClassifier (without "
                 "categories), as arrays. For anything else there is joblib or skops."
             )
-        return {"name": self.name, "forest": self.models.as_plain()}
+        plain = {"name": self.name, "forest": self.models.as_plain()}
+        return plain if self.class_weights is None else plain | {"class_weights": self.class_weights}
 
     @classmethod
     def from_plain(cls, state: Any, n_features: int, n_classes: int) -> Partner:
         """The inverse."""
-        require_names(state, "a partner", ["name", "forest"])
+        require_names(state, "a partner", ["name", "forest"], ["class_weights"])
         require(isinstance(state["name"], str), "the name of a partner is none")
-        return cls(state["name"], Forest.from_plain(state["forest"], n_features, n_classes), n_classes)
+        forest, weights = Forest.from_plain(state["forest"], n_features, n_classes), state.get("class_weights")
+        if weights is not None:
+            weights = require_array(weights, (n_classes,), "f", "the class weights of a partner")
+            require((weights >= LEAST_WEIGHT).all() and weights.max() == 1, "a class weight of a partner is out of range")
+        return cls(state["name"], forest, n_classes, weights)
+
+
+def weighted(chances: Doubles, class_weights: Doubles | None) -> Doubles:
+    """Chances where class k is w_k times as frequent as in training: ``w_k c_k / sum_j w_j c_j``.
+
+    So class weights reach every partner. A tree that grows until each leaf is of one class does not feel them.
+    """
+    if class_weights is None:
+        return chances
+    products = chances * class_weights
+    return np.asarray(products / products.sum(axis=-1, keepdims=True))
+
+
+def relative(class_weights: Array) -> Doubles | None:
+    """Class weights as shares of the largest, or None where all are alike."""
+    shares = np.maximum(np.asarray(class_weights, dtype=np.float64) / np.max(class_weights), LEAST_WEIGHT)
+    return None if (shares == 1).all() else shares
 
 
 def doubted(chances: Doubles) -> Doubles:
@@ -76,25 +103,27 @@ def doubted(chances: Doubles) -> Doubles:
 
 
 def partners_named(asked: Any, n_folds: int) -> dict[str, Any]:
-    """Unfitted classifiers by name, for `partners` of `QMSClassifierCV`: None, "trees" or a sequence of classifiers."""
+    """Unfitted classifiers by name, for `partners` of `QMSClassifierCV`: None, "forests", "trees" or classifiers."""
     if asked is None:
         return {}
     if isinstance(asked, str):
-        # They take a while to load, and most models have no partners.
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
         from multiform.partners._growing import forests
+
+        grown = forests(-(-N_TREES // n_folds))
+        if asked == "forests":
+            return grown
+        from sklearn.ensemble import HistGradientBoostingClassifier  # which takes a while to load
 
         boosting = HistGradientBoostingClassifier(
             max_iter=BOOSTS, learning_rate=STEP, max_leaf_nodes=LEAVES, early_stopping=False
         )
-        return forests(-(-N_TREES // n_folds)) | {"HistGradientBoostingClassifier": boosting}
+        return grown | {"HistGradientBoostingClassifier": boosting}
     named: dict[str, Any] = {}
     for partner in asked:
         # `is_classifier` asks for tags, which only an estimator has.
         if not (hasattr(partner, "predict_proba") and hasattr(partner, "fit") and is_classifier(partner)):
             raise ValueError(
-                'partners of QMSClassifierCV must be "auto", None, "trees" or a list of classifiers with '
+                'partners of QMSClassifierCV must be "auto", "forests", "trees", None or a list of classifiers with '
                 f"predict_proba; got {partner!r}."
             )
         kind = type(partner).__name__
@@ -119,6 +148,7 @@ def cross_fitted(
     target: Array,
     n_classes: int,
     weight: Array | None,
+    class_weights: Array,
     folds: Indices,
     random: np.random.Generator,
     n_jobs: int | None,
@@ -131,6 +161,9 @@ def cross_fitted(
     unseen : array of shape (n_partners, n, m)
     """
     n_folds = int(folds.max()) + 1
+    shares = relative(class_weights)
+    # Rounded, so that their unit decides no tie between two cuts of a tree.
+    counts = None if weight is None else (weight / weight.max()).astype(np.float32).astype(np.float64)
     tasks = [(name, fold, int(random.integers(2**31 - 1))) for name in partners for fold in range(n_folds)]
     unseen = np.empty((len(partners), len(target), n_classes))
     places = {name: place for place, name in enumerate(partners)}
@@ -144,17 +177,17 @@ def cross_fitted(
         model = clone(partners[name])
         model.set_params(**{one: seed for one, value in _parameters(model, "random_state").items() if value is None})
         told: dict[str, Any] = {}
-        if weight is not None:
+        if counts is not None:
             if not has_fit_parameter(model, "sample_weight"):
                 raise ValueError(
-                    f"partners of QMSClassifierCV get the weights of samples and classes, which {name} does not take; "
+                    f"partners of QMSClassifierCV get the weights of samples, which {name} does not take; "
                     "leave it out, or give no weights."
                 )
-            told["sample_weight"] = weight[~held]
+            told["sample_weight"] = counts[~held]
         # One core a model: the threads of OpenMP wait for each other more than they work on tables like ours.
         with pools.limit(limits=1, user_api="openmp"):
             model.fit(rows[~held], target[~held], **told)
-            unseen[places[name], held] = doubted(_chances(model, rows[held], n_classes))
+            unseen[places[name], held] = doubted(weighted(_chances(model, rows[held], n_classes), shares))
         done.append(task)
         tell(len(done) / len(tasks), f"{len(done)} of {len(tasks)} trees' models")
         return model
@@ -167,7 +200,7 @@ def cross_fitted(
         fitted = dict(zip(alone, map(fit, alone), strict=True))
         fitted |= dict(zip(side_by_side, in_threads(fit, side_by_side, effective_threads(n_jobs)), strict=True))
     models = {name: [fitted[task] for task in tasks if task[0] == name] for name in partners}
-    return [Partner(name, models[name], n_classes) for name in partners], unseen
+    return [Partner(name, models[name], n_classes, shares) for name in partners], unseen
 
 
 def _parameters(model: Any, called: str) -> dict[str, Any]:

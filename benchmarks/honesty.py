@@ -138,8 +138,8 @@ def _drawn(scores: np.ndarray, random: np.random.Generator) -> np.ndarray:
 
 ESTIMATORS: dict[str, Callable[[int], Any]] = {
     "QMSClassifier": lambda p: QMSClassifier(n_jobs=1),
-    "QMSClassifierCV": lambda p: QMSClassifierCV(n_jobs=1, partners=None),
-    "QMSClassifierCV with trees": lambda p: QMSClassifierCV(n_jobs=1, partners="trees"),
+    "QMSClassifierCV": lambda p: QMSClassifierCV(n_jobs=1),
+    "QMSClassifierCV pure": lambda p: QMSClassifierCV(n_jobs=1, partners=None),
     "LoyaltyClassifier": lambda p: LoyaltyClassifier(n_jobs=1),
     "loyalty with logistic regression": lambda p: LoyaltyClassifier(LogisticRegression(max_iter=1000)),
     "TableClassifier": lambda p: TableClassifier(LoyaltyClassifier(n_jobs=1)),

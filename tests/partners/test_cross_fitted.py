@@ -105,7 +105,7 @@ def test_weights_of_samples_reach_partners():
     QMSClassifierCV(cv=2, partners=[Seen()], **POOR).fit(X, y, sample_weight=weight)
     for rows, _, told in Seen.log:
         assert len(told) == len(rows)
-    total = sum(told.sum() for _, _, told in Seen.log)  # each sample is in one of two folds; the unit is the partners' own
+    total = sum(told.sum() for _, _, told in Seen.log)  # each sample is in one of two folds
     assert total == pytest.approx(weight.sum() / weight.max())
     Seen.log = []
     QMSClassifierCV(cv=2, partners=[Seen()], class_weight={0: 1, 1: 3}, **POOR).fit(X, y)

@@ -76,7 +76,8 @@ class Partner:
         forest, weights = Forest.from_plain(state["forest"], n_features, n_classes), state.get("class_weights")
         if weights is not None:
             weights = require_array(weights, (n_classes,), "f", "the class weights of a partner")
-            require((weights >= LEAST_WEIGHT).all() and weights.max() == 1, "a class weight of a partner is out of range")
+            fair = (weights >= LEAST_WEIGHT).all() and weights.max() == 1
+            require(fair, "a class weight of a partner is out of range")
         return cls(state["name"], forest, n_classes, weights)
 
 

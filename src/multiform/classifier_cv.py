@@ -64,6 +64,7 @@ __all__ = ["QMSClassifierCV"]
 
 CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
 ENOUGH_TO_CHOOSE = 10_000  # samples: more say nothing new of a few settings
+TRUSTS = (1.0, 0.5)  # how much of a choice among kinds is believed; few samples choose too much
 OWN_SHARE = 0.3  # of the time, beside partners
 OWN = "QMS"  # what `cv_results_` calls our own settings
 RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
@@ -89,8 +90,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Every noise level and encoding is trained on every fold, all in one batch over one matrix. Each setting is judged on
     the samples that its models did not see; a greedy selection (Caruana et al. 2004) then decides how much of each goes
-    into the ensemble, and the models of all folds are kept. Nothing is refitted, so the estimates are of the very
-    models that predict.
+    into the ensemble, and the models of all folds are kept. With partners and fewer than 5,000 samples, half of the
+    choice gives way to the plain mean of all kinds where that is better on unseen samples. Nothing is refitted, so the
+    estimates are of the very models that predict.
 
     Parameters
     ----------
@@ -322,14 +324,21 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             unseen = np.concatenate([unseen, chances])
         n_own = len(settings)
         some = slice(None) if n <= ENOUGH_TO_CHOOSE else np.sort(random.choice(n, ENOUGH_TO_CHOOSE, replace=False))
-        temperatures, shares = self._choice(unseen[:, some], target[some], whole[some], n_own)
+        temperatures, greedy = self._choice(unseen[:, some], target[some], whole[some], n_own)
         log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
-        judged = np.tensordot(shares, log_chances, axes=1)
+        matters = n < CHOICE_MATTERS_BELOW
+        trusts = TRUSTS if partners and matters else TRUSTS[:1]
+        judged = np.stack([np.tensordot(mixed(greedy, n_own, trust), log_chances, axes=1) for trust in trusts])
         # What is estimated is the choice, too: each fold is judged by what the other folds choose.
-        for fold in range(n_folds if n < CHOICE_MATTERS_BELOW else 0):
+        for fold in range(n_folds if matters else 0):
             held = folds == fold
             at, chosen = self._choice(unseen[:, ~held], target[~held], whole[~held], n_own)
-            judged[held] = np.tensordot(chosen, log_softmax(unseen[:, held] / at[:, None, None], axis=2), axes=1)
+            others_say = log_softmax(unseen[:, held] / at[:, None, None], axis=2)
+            judged[:, held] = [np.tensordot(mixed(chosen, n_own, trust), others_say, axes=1) for trust in trusts]
+        losses = -log_softmax(judged, axis=2)[:, np.arange(n), target] * whole
+        shares = mixed(greedy, n_own, trusts[int(losses.sum(axis=1).argmin())])
+        believed = np.array([losses[:, folds != fold].sum(axis=1).argmin() for fold in range(n_folds)])
+        judged = judged[believed[folds], np.arange(n)]
 
         best = int(np.argmax(shares[:n_own]))
         self.classes_ = classes
@@ -552,6 +561,17 @@ def _plain_columns(X: Any, encoded: Any) -> Any:
 
 def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:
     return float(-np.average(log_chances[np.arange(len(target)), target], weights=weight))
+
+
+def mixed(shares: Doubles, n_own: int, trust: float) -> Doubles:
+    """Shares, and for what they are not trusted the plain mean of all kinds: our settings together, and each partner.
+
+    >>> mixed(np.array([0.6, 0.2, 0.2, 0.0]), 2, 0.5).round(3).tolist()
+    [0.425, 0.142, 0.267, 0.167]
+    """
+    own = shares[:n_own] / shares[:n_own].sum()
+    plain = np.concatenate([own, np.ones(len(shares) - n_own)]) / (len(shares) - n_own + 1)
+    return np.asarray(trust * shares + (1 - trust) * plain)
 
 
 def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: int, n_own: int) -> Doubles:

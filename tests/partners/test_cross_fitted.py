@@ -17,6 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import multiform
 from multiform import QMSClassifierCV
+from multiform.classifier_cv import mixed
 from multiform.geometry import separators_from_estimator
 from multiform.partners import Partner
 from multiform.partners._cross_fitted import relative, weighted
@@ -187,6 +188,20 @@ def test_without_partners_nothing_changes():
     again = QMSClassifierCV(partners=[DecisionTreeClassifier(max_depth=1)], random_state=0).fit(X, y)
     own = [place for place, name in enumerate(again.cv_results_["model"]) if name == "QMS"]
     assert [again.cv_results_["log_loss"][place] for place in own] == model.cv_results_["log_loss"]
+
+
+def test_few_samples_that_choose_too_much_are_half_believed():
+    """Labels are noise that no kind knows: of 60 samples the choice is chance, and the mean of all kinds is better."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 4))
+    y = (X[:, 0] + 2 * rng.normal(size=60) > 0).astype(int)
+    kept = [QMSClassifierCV(random_state=seed).fit(X, y).shares_ for seed in range(6)]
+    assert any(len(shares) == 3 and min(shares.values()) >= 1 / 6 for shares in kept)
+    # Where ours knows and forests do not, the choice stands.
+    X, y = make_classification(400, 6, n_informative=6, n_redundant=0, class_sep=3, random_state=0)
+    sharp = QMSClassifierCV(partners=[DecisionTreeClassifier(max_depth=1)], random_state=0).fit(X, y)
+    assert sharp.shares_["QMS"] == pytest.approx(1)
+    assert np.isclose(sum(mixed(np.array([0.7, 0.1, 0.2]), 2, 0.5)), 1)
 
 
 def test_a_class_that_one_fold_alone_has():

@@ -43,7 +43,14 @@ from multiform.inputs import (
     without_gaps,
 )
 from multiform.partners import Partner, cross_fitted, partners_named, read_rows
-from multiform.prediction import expected_values, fit_temperatures, log_scores, mean_temperature, probabilities
+from multiform.prediction import (
+    class_offsets,
+    expected_values,
+    fit_temperatures,
+    log_scores,
+    mean_temperature,
+    probabilities,
+)
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -65,6 +72,7 @@ __all__ = ["QMSClassifierCV"]
 CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
 ENOUGH_TO_CHOOSE = 10_000  # samples: more say nothing new of a few settings
 TRUSTS = (1.0, 0.5)  # how much of a choice among kinds is believed; few samples choose too much
+MOST_OFFSET = 20.0  # of -log f of a class, in all our models
 OWN_SHARE = 0.3  # of the time, beside partners
 OWN = "QMS"  # what `cv_results_` calls our own settings
 RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
@@ -91,8 +99,9 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Every noise level and encoding is trained on every fold, all in one batch over one matrix. Each setting is judged on
     the samples that its models did not see; a greedy selection (Caruana et al. 2004) then decides how much of each goes
     into the ensemble, and the models of all folds are kept. With partners and fewer than 5,000 samples, half of the
-    choice gives way to the plain mean of all kinds where that is better on unseen samples. Nothing is refitted, so the
-    estimates are of the very models that predict.
+    choice gives way to the plain mean of all kinds where that is better on unseen samples. Last, without groups, the
+    member functions of each class are scaled so that none is named too often of unseen samples. Nothing is refitted, so
+    the estimates are of the very models that predict.
 
     Parameters
     ----------
@@ -339,6 +348,21 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shares = mixed(greedy, n_own, trusts[int(losses.sum(axis=1).argmin())])
         believed = np.array([losses[:, folds != fold].sum(axis=1).argmin() for fold in range(n_folds)])
         judged = judged[believed[folds], np.arange(n)]
+        # No class is to be named too often: what scores of each class lack goes into its member functions below. (Not
+        # with groups: classes are as frequent in a fold as its few groups have them.)
+        factors = shares / temperatures
+        own_factor = factors[:n_own].sum()
+        offsets = np.zeros(m)
+        if groups is None:
+            counted = whole * class_weights[target]  # of a world in which classes are as frequent as class_weight says
+            counted *= n / counted.sum()
+
+            def lacking(seen: Any) -> Doubles:
+                return class_offsets(judged[seen], target[seen], counted[seen], MOST_OFFSET * own_factor)
+
+            offsets = lacking(some)
+            by_others = [lacking(folds != fold) if matters else offsets for fold in range(n_folds)]
+            judged = judged + np.stack(by_others)[folds]
 
         best = int(np.argmax(shares[:n_own]))
         self.classes_ = classes
@@ -355,11 +379,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
         self.oof_accuracy_ = float(np.average(judged.argmax(axis=1) == target, weights=weight))
         self.temperature_ = mean_temperature(judged, target, weight)
-        # The score of a class is the sum over all kept models of factor * -log f.
+        # The score of a class is the sum over all kept models of factor * -log f, so that f has what it lacks.
         kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
-        factors = shares / temperatures
+        stacked = Separators.stack([separators[member] for member in kept])
         self.encodings_ = encodings
-        self.separators_ = Separators.stack([separators[member] for member in kept])
+        self.separators_ = stacked.times(np.exp(-offsets / own_factor))
         self.factors_ = np.array([factors[member // n_folds] / n_folds for member in kept])
         with_share = np.flatnonzero(shares[n_own:])
         self.partners_ = [partners[place].compact() for place in with_share]

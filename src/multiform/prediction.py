@@ -24,6 +24,8 @@ from multiform.separators import Scaling, Separators
 MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 PRECISE = 1e-10  # of the logarithm of a temperature
 CELLS_AT_ONCE = 1_000_000
+OFFSETS = 0.5  # the deviation that offsets of classes are thought to have before any sample is seen
+STEPS = 20  # of Newton's at most: five or so find them
 MOST_FACTOR = 2.0  # between the temperature with the least log loss and the one that is right in the mean
 
 
@@ -265,3 +267,46 @@ def mean_temperature(scores: Array, target: Array, weight: Array | None = None) 
     if too_high(most) >= 0:
         return float(np.exp(most))
     return float(np.exp(scipy.optimize.brentq(too_high, least, most, xtol=1e-10)))
+
+
+def class_offsets(scores: Array, target: Array, weight: Array, most: float) -> Doubles:
+    """What scores of each class lack, so that none is named too often on (scores, target).
+
+    At the temperature T of the least log loss, ``b`` minimises ``-sum_i w_i log p_i + |b|^2 / (2 s^2)`` with
+    ``p = softmax(scores / T + b)``; s is 1/2, so that few samples, of weight 1 each, move little. It is ``T b``, within
+    `most`.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> scores = rng.normal(size=(20000, 2))
+    >>> chance = probabilities(scores + [0.2, -0.2], 1.0)
+    >>> target = (rng.random(20000) > chance[:, 0]).astype(int)
+    >>> class_offsets(scores, target, np.ones(20000), 1.0).round(1).tolist()
+    [0.2, -0.2]
+    """
+    weight = np.asarray(weight, dtype=np.float64)
+    temperature = fit_temperature(scores, target, weight)
+    scores = _below_the_best(scores) / temperature
+    m = scores.shape[1]
+    counts = np.bincount(target, weights=weight, minlength=m)
+
+    def judged(b: Doubles) -> tuple[float, Doubles]:
+        log_chances = log_softmax(scores + b)
+        own = log_chances[np.arange(len(target)), target]
+        return float(b @ b / (2 * OFFSETS**2) - weight @ own), np.exp(log_chances)
+
+    found = np.zeros(m)
+    loss, chances = judged(found)
+    for _ in range(STEPS):
+        weighted = chances * weight[:, None]
+        slope = weighted.sum(axis=0) - counts + found / OFFSETS**2
+        bend = np.diag(weighted.sum(axis=0) + 1 / OFFSETS**2) - weighted.T @ chances
+        step = np.linalg.solve(bend, slope)
+        while (at := judged(found - step))[0] > loss and np.abs(step).max() > PRECISE:  # too far: half as far
+            step /= 2
+        if at[0] > loss:
+            break
+        found, (loss, chances) = found - step, at
+        if np.abs(step).max() <= PRECISE:
+            break
+    return np.clip(temperature * found, -most, most)

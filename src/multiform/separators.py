@@ -226,6 +226,20 @@ class Separators:
         stacked = np.concatenate(coefficients)
         return cls(stacked, first.scaling, first.n_classes, columns=columns, noise=noise, user_units=user_units)
 
+    def times(self, factors: Doubles) -> Separators:
+        """The same with f_k times `factors[k]`, in every member: ``c ||A x - b||^2 = ||sqrt(c) A x - sqrt(c) b||^2``."""
+        each = np.tile(factors, self.n_members)
+        root = np.sqrt(each)[:, None]
+        given = self._user_units
+        return Separators(
+            (self.coefficients * root[:, :, None]).astype(np.float32),
+            self.scaling,
+            self.n_classes,
+            columns=self.columns,
+            noise=None if self.noise is None else self.noise * each,
+            user_units=None if given is None else (given[0] * root[:, :, None], given[1] * root),
+        )
+
     def as_plain(self) -> dict[str, Any]:
         """For a model file, without the scaling."""
         return {"coefficients": self.coefficients, "columns": self.columns, "noise": self.noise}

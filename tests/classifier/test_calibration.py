@@ -4,6 +4,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
 from sklearn.metrics import log_loss
@@ -12,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from multiform import QMSClassifier, QMSClassifierCV
 from multiform.engines import CpuEngine
 from multiform.fitting import best_calibrated
-from multiform.prediction import fit_temperature, log_scores, probabilities
+from multiform.prediction import class_offsets, fit_temperature, log_scores, probabilities
 from multiform.training import Trained
 
 
@@ -138,3 +140,52 @@ def test_many_samples_choose_by_some_and_are_judged_by_all(monkeypatch):
     np.testing.assert_allclose(some.cv_results_["temperature"], whole.cv_results_["temperature"], rtol=0.3)
     np.testing.assert_allclose(some.cv_results_["log_loss"], whole.cv_results_["log_loss"], rtol=0.02)
     assert sum(some.cv_results_["share"]) == pytest.approx(1)
+
+
+def test_what_scores_of_each_class_lack():
+    """A restatement: b minimises log loss + |b|^2 / (2 / 4) at the temperature of the least log loss; it is T b."""
+    random = np.random.default_rng(0)
+    scores = 2 * random.normal(size=(300, 3)) + [0.7, 0.0, -0.4]
+    target, weight = random.integers(0, 3, 300), random.uniform(0.2, 1.8, 300)
+    T = fit_temperature(scores, target, weight)
+
+    def loss(b):
+        return -weight @ log_softmax(scores / T + b, axis=1)[np.arange(300), target] + 2 * b @ b
+
+    found = class_offsets(scores, target, weight, 100)
+    expected = T * minimize(loss, np.zeros(3), tol=1e-12).x
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.abs(found).max() > 0.3
+    # Few samples move little, bounds are kept, and a class that nobody has is no infinity.
+    assert np.abs(class_offsets(scores, target, weight / 1000, 100)).max() < 0.05 * T
+    np.testing.assert_array_equal(class_offsets(scores, target, weight, 0.1), np.clip(found, -0.1, 0.1))
+    alone = class_offsets(scores, np.zeros(300, int), weight, 100)
+    assert np.isfinite(alone).all()
+    assert alone[0] == alone.max()
+
+
+def named_too_often(n, seed=0):
+    """Classes 1:4 that one column hardly tells apart."""
+    random = np.random.default_rng(seed)
+    y = (random.random(n) < 0.2).astype(int)
+    return random.normal(size=(n, 3)) + 0.5 * y[:, None], y
+
+
+def test_no_class_is_named_too_often():
+    X, y = named_too_often(500)
+    X_new, y_new = named_too_often(20_000, seed=1)
+    settings = {"partners": None, "encodings": "plain", "random_state": 0}
+    with mock.patch("multiform.classifier_cv.class_offsets", return_value=np.zeros(2)):
+        without = QMSClassifierCV(**settings).fit(X, y)
+    model = QMSClassifierCV(**settings).fit(X, y)
+    chances = model.predict_proba(X_new)
+    assert chances[:, 1].mean() == pytest.approx(y.mean(), abs=0.02)
+    assert log_loss(y_new, chances) < log_loss(y_new, without.predict_proba(X_new))
+    np.testing.assert_array_equal(chances.argmax(axis=1), model.predict(X_new))
+    # Class weights are not undone: classes that weigh alike are named alike often.
+    balanced = QMSClassifierCV(class_weight="balanced", **settings).fit(X, y).predict_proba(X_new)
+    assert np.mean([balanced[y_new == k, 1].mean() for k in (0, 1)]) == pytest.approx(0.5, abs=0.04)
+    # A fold of whole groups has classes as its groups have them: nothing is learnt from that.
+    groups = np.arange(500)
+    with mock.patch("multiform.classifier_cv.class_offsets", side_effect=AssertionError):
+        QMSClassifierCV(**settings).fit(X, y, groups=groups)

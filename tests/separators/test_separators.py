@@ -79,6 +79,23 @@ def test_user_units_are_the_same_functions(seed):
     np.testing.assert_allclose(single, f, rtol=1e-3, atol=1e-4)
 
 
+@given(seed=seeds)
+def test_member_functions_times_a_number_are_member_functions(seed):
+    random = np.random.default_rng(seed)
+    scaling, X, factors = drawn_scaling(random), random.normal(size=(4, 5)), random.uniform(0.1, 9, size=3)
+    given_by_user = drawn(random, scaling).in_user_units()
+    for one in (
+        drawn(random, scaling),
+        drawn(random, scaling, noise=0.0, columns=np.array([1, 4], np.int32)),
+        Separators.stack([drawn(random, scaling), drawn(random, scaling, q=4)]),
+        Separators.of_components(*given_by_user, scaling),
+    ):
+        times, expected = one.times(factors), one.values(X, cpu()) * factors
+        np.testing.assert_allclose(times.values(X, cpu()), expected, rtol=1e-5, atol=1e-6)
+        single = times.values(X.astype(np.float32), cpu())
+        np.testing.assert_allclose(single, expected, rtol=1e-3, atol=1e-3)
+
+
 def test_single_precision_where_it_is_enough():
     """X in double precision by the engine: the same rows, scaled in double precision and rounded once."""
     random = np.random.default_rng(0)

@@ -2,8 +2,8 @@
 
 The partitions of a worker are a place. In a round every place advances its own copy of the separators by some steps
 over its own rows, from common coefficients and moments; these are then averaged, weighted by rows, in the order of the
-places. So a round is a function of the last average: when a worker dies its place moves, and the rounds since the
-client was last told are done again.
+places. So a round is a function of the last average: when a worker dies its place moves, and it goes on from the last
+round whose answers are all still there.
 
     theta, m, v  <-  sum over places of (rows of the place / rows) * (theta, m, v) of the place
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import tempfile
 import threading
 import time
 
@@ -48,6 +49,14 @@ def test_rounds_follow_each_other_on_the_workers(client):
     assert Workers("A test").asked(told, tasks, "letters", then) == [["e", [c, d]]]
 
 
+def noted(folder, number, before=()):
+    """A round of a place: a file is left behind, and the sum of what was before."""
+    time.sleep(0.5)
+    handle, _ = tempfile.mkstemp(prefix=f"{number}-", dir=folder)
+    os.close(handle)
+    return number + sum(before)
+
+
 @pytest.fixture
 def four():
     with (
@@ -90,6 +99,24 @@ def test_a_worker_that_is_killed_changes_nothing(four, monkeypatch, persisted, f
     assert len(rounds) >= after
     np.testing.assert_array_equal(model.components_, expected.components_)
     assert model.temperature_ == expected.temperature_
+
+
+@pytest.mark.slow
+def test_rounds_that_are_done_are_not_done_again(four, tmp_path):
+    asked = Workers("A test")
+    rounds = [[(place, (str(tmp_path), 10 * turn + place)) for place in range(4)] for turn in range(6)]
+    victim = four.run(os.getpid)[asked.home(2)]
+    asked.asked(noted, [(place, (str(tmp_path), -1)) for place in range(4)], "that this file is loaded")
+    threading.Timer(2, os.kill, (victim, signal.SIGKILL)).start()  # in the fourth round, or near it
+    expected = [0] * 4
+    for turn in range(6):
+        expected = [10 * turn + place + sum(expected) * (turn > 0) for place in range(4)]
+    assert asked.asked(noted, rounds[0], "a sum", rounds[1:]) == expected
+    often = {
+        name: len(list(tmp_path.glob(f"{name}-*"))) for name in (number for one in rounds for _, (_, number) in one)
+    }
+    assert [often[place] for place in range(4)] == [1, 1, 1, 1]
+    assert min(often.values()) == 1
 
 
 @pytest.mark.slow

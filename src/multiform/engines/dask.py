@@ -84,19 +84,22 @@ class Workers:
             What is waited for, for a sentence.
         then : sequence of sequences of tasks
             Rounds that follow. Their tasks also get the answers of the round before, which workers tell each other; the
-            answers are those of the last round. When a worker dies all rounds are done again.
+            answers are those of the last round. When a worker dies, it goes on from the last round of which all
+            answers are still there.
         """
         self._spread_out()
         rounds = [tasks, *then]
         last = rounds[-1]
         waiting: dict[int, Any] = {}
+        before: dict[int, list[Any]] = {}  # the futures of earlier rounds, until a later one is done
         answers: dict[int, Any] = {}
         heard = time.monotonic()
         try:
             while left := [number for number in range(len(last)) if number not in answers]:
                 if missing := [number for number in left if number not in waiting]:
-                    waiting |= self._submitted(function, rounds, missing)
+                    waiting |= self._submitted(function, rounds, missing, before)
                 self._wait(list(waiting.values()))
+                _forget(before, max((number for number in before if _all_done(before[number])), default=0))
                 for number, future in list(waiting.items()):
                     if future.status == "error":
                         self._raise(future.exception(), what)
@@ -124,6 +127,7 @@ class Workers:
                     )
         finally:
             release(waiting.values())  # after Ctrl-C, or an error of one of them
+            _forget(before, len(rounds))
         return [answers[number] for number in range(len(last))]
 
     def wait_for(self, futures: Sequence[Any], what: str) -> None:
@@ -139,18 +143,39 @@ class Workers:
             ) from error
 
     def _submitted(
-        self, function: Callable[..., Any], rounds: Sequence[Sequence[Task]], wanted: list[int]
+        self,
+        function: Callable[..., Any],
+        rounds: Sequence[Sequence[Task]],
+        wanted: list[int],
+        before: dict[int, list[Any]],
     ) -> dict[int, Any]:
-        """The futures of the wanted tasks of the last round; none of those whose home cannot be reached just now."""
-        before: dict[int, Any] = {}
-        for number, tasks in enumerate(rounds):
-            asked = wanted if number == len(rounds) - 1 else range(len(tasks))
-            told = [list(before.values())] if number else []
-            futures = {one: self._future(function, tasks[one][0], (*tasks[one][1], *told)) for one in asked}
-            before = {one: future for one, future in futures.items() if future is not None}
-            if len(before) < len(tasks) and number < len(rounds) - 1:
+        """The futures of the wanted tasks of the last round; none of those whose home cannot be reached just now.
+
+        What leads to them goes on from the last round `before` that is there, and is added to these.
+        """
+        there = max((number for number in before if self._is_there(before[number])), default=-1)
+        told = [before[there]] if there >= 0 else []
+        _forget(before, there)
+        for later in [number for number in before if number > there]:
+            release(before.pop(later))
+        for number in range(there + 1, len(rounds) - 1):
+            futures = [self._future(function, place, (*arguments, *told)) for place, arguments in rounds[number]]
+            if any(future is None for future in futures):
                 return {}
-        return before
+            before[number], told = futures, [futures]
+        found = {}
+        for one in wanted:
+            place, arguments = rounds[-1][one]
+            if (future := self._future(function, place, (*arguments, *told))) is not None:
+                found[one] = future
+        return found
+
+    def _is_there(self, futures: list[Any]) -> bool:
+        """Whether somebody who is alive has each of these."""
+        if not _all_done(futures):
+            return False
+        held = self.client.who_has(futures)
+        return all(held.get(future.key) for future in futures)
 
     def _future(self, function: Callable[..., Any], place: int, arguments: tuple[Any, ...]) -> Any:
         """The future of a task at its home; None where that cannot be reached just now."""
@@ -237,6 +262,16 @@ def release(futures: Iterable[Any]) -> None:
     """Nobody here wants these any more. (To cancel them would end the connection, where other tasks need them.)"""
     for future in futures:
         future.release()
+
+
+def _all_done(futures: Iterable[Any]) -> bool:
+    return all(future.status == "finished" for future in futures)
+
+
+def _forget(rounds: dict[int, list[Any]], until: int) -> None:
+    """Release the futures of the rounds before this one."""
+    for number in [number for number in rounds if number < until]:
+        release(rounds.pop(number))
 
 
 def _is_lost(arguments: Iterable[Any], seconds: float) -> bool:

@@ -227,7 +227,7 @@ class Separators:
         return cls(stacked, first.scaling, first.n_classes, columns=columns, noise=noise, user_units=user_units)
 
     def times(self, factors: Doubles) -> Separators:
-        """The same with f_k times `factors[k]`, in every member: ``c ||A x - b||^2 = ||sqrt(c) A x - sqrt(c) b||^2``."""
+        """The same with f_k times `factors[k]` in every member: ``c ||A x - b||^2 = ||sqrt(c) A x - sqrt(c) b||^2``."""
         each = np.tile(factors, self.n_members)
         root = np.sqrt(each)[:, None]
         given = self._user_units

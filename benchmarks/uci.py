@@ -9,6 +9,7 @@ most frequent class, and the table counts it as failed.
 
 import time
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from benchmarks.tables import Table, publish, run_description
 
 N_FOLDS = 3
 YARDSTICK = "CatBoost"  # of fit times
+ENSEMBLE = "QMS CV"  # of ours, what peers are compared with
 N_BINS = 10  # of the calibration error
 LEAST_CHANCE = 1e-6
 CHANCES = {  # columns, fields
@@ -160,6 +162,54 @@ def summary_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
     return table
 
 
+def beside_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
+    """Our ensemble beside each other model, on the sets that both have; a peer need not have ended on all of them."""
+    columns = [
+        "model",
+        "sets",
+        "accuracy",
+        "ours - it",
+        "ours better",
+        "worse",
+        "log loss",
+        "ours / it",
+        "ours lower %",
+    ]
+    columns += ["mean rank", "lowest log loss %"]
+    formats = {"accuracy": ".2f", "ours - it": "+.2f", "log loss": ".4f", "ours / it": ".3f", "ours lower %": ".0f"}
+    formats |= {"mean rank": ".2f", "lowest log loss %": ".0f"}
+    ours = max((model for model in models if model.ours), key=lambda model: model.name == ENSEMBLE)
+    notes = [
+        "differences in points, ratios of log losses as geometric means; ranks of accuracy, and who has the lowest log "
+        "loss, are among the models that are known on a set"
+    ]
+    table = Table(f"{ours.name} beside each", columns, formats, notes)
+    cells: dict[str, dict[str, Result]] = {}
+    for result in results:
+        cells.setdefault(result.set, {})[result.model] = result
+    ranks: dict[str, list[float]] = {model.name: [] for model in models}
+    lowest: dict[str, list[bool]] = {model.name: [] for model in models}
+    for of_set in cells.values():
+        losses = {name: np.inf if np.isnan(one.log_loss) else one.log_loss for name, one in of_set.items()}
+        places = rankdata([-round(one.accuracy, 9) for one in of_set.values()])
+        for name, place in zip(of_set, places, strict=True):
+            ranks[name].append(place)
+            lowest[name].append(losses[name] == min(losses.values()) < np.inf)
+    for model in sorted(models, key=lambda model: np.mean(ranks[model.name])):
+        pairs = [(one[ours.name], one[model.name]) for one in cells.values() if model.name in one and ours.name in one]
+        own, its = (np.array([(pair[k].accuracy, pair[k].log_loss) for pair in pairs]).T for k in (0, 1))
+        better = own[0].round(9) - its[0].round(9)
+        ratios = own[1] / its[1]
+        row = {"model": model.name, "sets": len(pairs), "accuracy": 100 * its[0].mean(), "log loss": its[1].mean()}
+        if model is not ours:
+            row |= {"ours - it": 100 * better.mean(), "ours better": int((better > 0).sum())}
+            row |= {"worse": int((better < 0).sum()), "ours lower %": 100 * np.mean(ratios < 1)}
+            row["ours / it"] = float(np.exp(np.log(ratios).mean()))
+        row |= {"mean rank": np.mean(ranks[model.name]), "lowest log loss %": 100 * np.mean(lowest[model.name])}
+        table.append(row)
+    return table
+
+
 def times_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
     """Fit time of each model over that of CatBoost's default on the same set, by wall and by processor time."""
     columns = ["median", "largest", "sets above 1"]
@@ -233,7 +283,7 @@ def main(argv: list[str]) -> int:
         help=f"take the cells that {PEERS} and --output have already; of ours those of this very code",
     )
     parser.add_argument(
-        "--known", action="store_true", help="compute nothing: the tables of the sets whose cells are all there"
+        "--known", action="store_true", help="compute nothing: tables of the sets that ours are known on"
     )
     parser.add_argument(
         "--keep", action="store_true", help=f"compute nothing: add the peers' cells of --output to {PEERS.name}"
@@ -260,11 +310,12 @@ def main(argv: list[str]) -> int:
     results = [known[key] for key in tasks if key in known]
     todo = [task for key, task in tasks.items() if key not in known]
     if options.known:
-        lacking = {path for path, _ in todo}
+        must = [model for model in models if model.ours] or models
+        lacking = {path for path, model in todo if model in must}
         paths = [path for path in paths if path not in lacking]
         results, todo = [result for result in results if result.set in {path.stem for path in paths}], []
         if not paths:
-            parser.error(f"--known: of no set all cells of {[model.name for model in models]} are there; see --resume.")
+            parser.error(f"--known: of no set all cells of {[model.name for model in must]} are there; see --resume.")
     todo.sort(key=lambda task: _size(task[0]))  # small sets first: a run that is broken off has most of them
     run = joblib.Parallel(n_jobs=options.workers, return_as="generator_unordered")
     for result in run(joblib.delayed(evaluate)(*task, options.n_jobs, options.seed) for task in todo):
@@ -272,7 +323,12 @@ def main(argv: list[str]) -> int:
         print(f"{result.set}: {result.model} {100 * result.accuracy:.2f} % in {result.fit_seconds:.2f} s", flush=True)
         results.append(result)
     results.sort(key=lambda result: result.set)
-    tables = [sets_table(results, models), *group_tables(results, models, paths), summary_table(results, models)]
+    counts = Counter(result.model for result in results)
+    everywhere = [model for model in models if counts[model.name] == len(paths)]
+    whole = [result for result in results if result.model in {model.name for model in everywhere}]
+    tables = [sets_table(results, models), *group_tables(whole, everywhere, paths), summary_table(whole, everywhere)]
+    if any(model.ours for model in models):
+        tables.append(beside_table(results, models))
     if not resume and YARDSTICK in [model.name for model in models]:
         tables.append(times_table(results, models))
     publish(tables, "uci", options.output, run_description("uci", argv, options.seed))

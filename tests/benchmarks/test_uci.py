@@ -104,6 +104,36 @@ def test_summary():
     assert uci.sets_table(results, models).rows[1] == {"set": "two", "a": 50.0, "b": 70.0, "c": 60.0}
 
 
+def test_a_peer_that_did_not_end_everywhere_is_compared_where_it_did():
+    models = [Model("QMS", peers.lda, ours=True), Model("QMS CV", peers.lda, ours=True), Model("slow", peers.lda)]
+    figures = {
+        ("one", "QMS"): (0.7, 0.5),
+        ("one", "QMS CV"): (0.9, 0.2),
+        ("one", "slow"): (0.8, 0.4),
+        ("two", "QMS"): (0.5, 0.9),
+        ("two", "QMS CV"): (0.6, 0.8),
+    }
+    results = [Result(*key, "1", 0, "x", one[0], 1.0, 1.0, 0, log_loss=one[1]) for key, one in figures.items()]
+    ours, slow, other = uci.beside_table(results, models).rows
+    assert [row["model"] for row in (ours, slow, other)] == ["QMS CV", "slow", "QMS"]
+    assert slow == {
+        "model": "slow",
+        "sets": 1,
+        "accuracy": 80.0,
+        "log loss": 0.4,
+        "ours - it": pytest.approx(10),
+        "ours better": 1,
+        "worse": 0,
+        "ours lower %": 100,
+        "ours / it": pytest.approx(0.5),
+        "mean rank": 2,
+        "lowest log loss %": 0,
+    }
+    assert (ours["mean rank"], ours["lowest log loss %"], ours["sets"]) == (1, 100, 2)
+    assert other["ours / it"] == pytest.approx(np.sqrt(0.4 * 0.8 / 0.9))
+    assert other["mean rank"] == 2.5
+
+
 def test_times_are_told_over_catboosts():
     models = [Model("CatBoost", peers.lda), Model("ours", peers.lda)]
     seconds = {("one", "CatBoost"): (2.0, 4.0), ("one", "ours"): (1.0, 3.0), ("two", "CatBoost"): (1.0, 1.0)}
@@ -149,6 +179,20 @@ def test_known_sets_alone(folder, tmp_path, capsys):
     run(folder, output, "--sets", "first")
     assert run(folder, output, "--known") == 0
     assert "1 sets, 3-fold" in (output / "uci.md").read_text()
+
+
+def test_what_is_known_of_slow_peers(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(uci.settings, "UCI", (Model("QMS", peers.knn, ours=True),))
+    arguments = ["--data", str(folder), "--output", str(tmp_path / "out"), "--n-jobs", "1"]
+    uci.main([*arguments, "--only", "ours"])
+    uci.main([*arguments, "--only", "LDA", "--sets", "first"])
+    capsys.readouterr()
+    assert uci.main([*arguments, "--only", "ours,LDA", "--known"]) == 0
+    told = capsys.readouterr().out
+    assert "2 sets, 3-fold" in told
+    summary, beside = told[told.index("2 sets, 3-fold") :].split("QMS beside each")
+    assert "LDA" not in summary
+    assert [line.split()[1] for line in beside.splitlines() if line.startswith("LDA")] == ["1"]
 
 
 def test_peers_cells_that_others_take_on(folder, tmp_path, monkeypatch, capsys):

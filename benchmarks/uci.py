@@ -203,8 +203,10 @@ def beside_table(results: Sequence[Result], models: Sequence[Model]) -> Table:
         row = {"model": model.name, "sets": len(pairs), "accuracy": 100 * its[0].mean(), "log loss": its[1].mean()}
         if model is not ours:
             row |= {"ours - it": 100 * better.mean(), "ours better": int((better > 0).sum())}
-            row |= {"worse": int((better < 0).sum()), "ours lower %": 100 * np.mean(ratios < 1)}
-            row["ours / it"] = float(np.exp(np.log(ratios).mean()))
+            row["worse"] = int((better < 0).sum())
+            if (judged := np.isfinite(ratios)).any():  # not of one that gives no chances, or failed
+                row["ours lower %"] = 100 * np.mean(ratios[judged] < 1)
+                row["ours / it"] = float(np.exp(np.log(ratios[judged]).mean()))
         row |= {"mean rank": np.mean(ranks[model.name]), "lowest log loss %": 100 * np.mean(lowest[model.name])}
         table.append(row)
     return table

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
-from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -43,14 +42,8 @@ from multiform.inputs import (
     without_gaps,
 )
 from multiform.partners import Partner, cross_fitted, partners_named, read_rows
-from multiform.prediction import (
-    class_offsets,
-    expected_values,
-    fit_temperatures,
-    log_scores,
-    mean_temperature,
-    probabilities,
-)
+from multiform.prediction import expected_values, log_scores, mean_temperature, probabilities
+from multiform.selection import choose
 from multiform.separators import Scaling, Separators, entries_of
 from multiform.state import (
     MOST_TEMPERATURE,
@@ -69,10 +62,6 @@ from multiform.training import Member, Trainer
 
 __all__ = ["QMSClassifierCV"]
 
-CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
-ENOUGH_TO_CHOOSE = 10_000  # samples: more say nothing new of a few settings
-TRUSTS = (1.0, 0.5)  # how much of a choice among kinds is believed; few samples choose too much
-MOST_OFFSET = 20.0  # of -log f of a class, in all our models
 OWN_SHARE = 0.3  # of the time, beside partners
 OWN = "QMS"  # what `cv_results_` calls our own settings
 RESULTS = ("encoding", "noise", "log_loss", "accuracy", "temperature", "share")  # per setting
@@ -332,60 +321,35 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 partners, chances = cross_fitted(others, read_rows(plain, scaling), *told)
             unseen = np.concatenate([unseen, chances])
         n_own = len(settings)
-        some = slice(None) if n <= ENOUGH_TO_CHOOSE else np.sort(random.choice(n, ENOUGH_TO_CHOOSE, replace=False))
-        temperatures, greedy = self._choice(unseen[:, some], target[some], whole[some], n_own)
-        log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
-        matters = n < CHOICE_MATTERS_BELOW
-        trusts = TRUSTS if partners and matters else TRUSTS[:1]
-        judged = np.stack([np.tensordot(mixed(greedy, n_own, trust), log_chances, axes=1) for trust in trusts])
-        # What is estimated is the choice, too: each fold is judged by what the other folds choose.
-        for fold in range(n_folds if matters else 0):
-            held = folds == fold
-            at, chosen = self._choice(unseen[:, ~held], target[~held], whole[~held], n_own)
-            others_say = log_softmax(unseen[:, held] / at[:, None, None], axis=2)
-            judged[:, held] = [np.tensordot(mixed(chosen, n_own, trust), others_say, axes=1) for trust in trusts]
-        losses = -log_softmax(judged, axis=2)[:, np.arange(n), target] * whole
-        shares = mixed(greedy, n_own, trusts[int(losses.sum(axis=1).argmin())])
-        believed = np.array([losses[:, folds != fold].sum(axis=1).argmin() for fold in range(n_folds)])
-        judged = judged[believed[folds], np.arange(n)]
-        # No class is to be named too often: what scores of each class lack goes into its member functions below. (Not
-        # with groups: classes are as frequent in a fold as its few groups have them.)
-        factors = shares / temperatures
-        own_factor = factors[:n_own].sum()
-        offsets = np.zeros(m)
+        counted = None  # with groups: classes are as frequent in a fold as its few groups have them
         if groups is None:
             counted = whole * class_weights[target]  # of a world in which classes are as frequent as class_weight says
             counted *= n / counted.sum()
+        choice = choose(unseen, target, whole, counted, folds, n_own, self.ensemble_size, random)
+        factors = choice.shares / choice.temperatures
 
-            def lacking(seen: Any) -> Doubles:
-                return class_offsets(judged[seen], target[seen], counted[seen], MOST_OFFSET * own_factor)
-
-            offsets = lacking(some)
-            by_others = [lacking(folds != fold) if matters else offsets for fold in range(n_folds)]
-            judged = judged + np.stack(by_others)[folds]
-
-        best = int(np.argmax(shares[:n_own]))
+        best = int(np.argmax(choice.shares[:n_own]))
         self.classes_ = classes
         self.n_iter_ = solver.n_passes
         self.cv_results_ = {
             "model": [OWN] * n_own + [partner.name for partner in partners],
             "encoding": [encodings.names[e] for e, _ in settings] + ["plain"] * len(partners),
             "noise": [sigma for _, sigma in settings] + [float("nan")] * len(partners),
-            "log_loss": [_log_loss(scores, target, whole) for scores in log_chances],
-            "accuracy": [float(np.average(scores.argmax(axis=1) == target, weights=weight)) for scores in log_chances],
-            "temperature": temperatures.tolist(),
-            "share": shares.tolist(),
+            "log_loss": choice.log_losses.tolist(),
+            "accuracy": choice.accuracies.tolist(),
+            "temperature": choice.temperatures.tolist(),
+            "share": choice.shares.tolist(),
         }
         self.best_noise_, self.best_encoding_ = settings[best][1], encodings.names[settings[best][0]]
-        self.oof_accuracy_ = float(np.average(judged.argmax(axis=1) == target, weights=weight))
-        self.temperature_ = mean_temperature(judged, target, weight)
+        self.oof_accuracy_ = float(np.average(choice.judged.argmax(axis=1) == target, weights=weight))
+        self.temperature_ = mean_temperature(choice.judged, target, weight)
         # The score of a class is the sum over all kept models of factor * -log f, so that f has what it lacks.
-        kept = [member for member in range(len(separators)) if shares[member // n_folds] > 0]
+        kept = [member for member in range(len(separators)) if factors[member // n_folds] > 0]
         stacked = Separators.stack([separators[member] for member in kept])
         self.encodings_ = encodings
-        self.separators_ = stacked.times(np.exp(-offsets / own_factor))
+        self.separators_ = stacked.times(np.exp(-choice.offsets / choice.own_scale))
         self.factors_ = np.array([factors[member // n_folds] / n_folds for member in kept])
-        with_share = np.flatnonzero(shares[n_own:])
+        with_share = np.flatnonzero(factors[n_own:])
         self.partners_ = [partners[place].compact() for place in with_share]
         self.partner_factors_ = factors[n_own:][with_share]
         fitted = {"_gaussian": gaussian, "frame_columns_": words, "categories_": categories}
@@ -439,15 +403,6 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if (folds < 0).any() or sum(len(test) for test in judging) != n:
             raise ValueError("cv of QMSClassifierCV must put every sample into exactly one test fold, as KFold does.")
         return folds
-
-    def _choice(self, unseen: Doubles, target: Array, weight: Array, n_own: int) -> tuple[Doubles, Doubles]:
-        """From unseen scores: each setting's temperature, and its share in the ensemble.
-
-        The first `n_own` settings are ours, the others partners.
-        """
-        temperatures = fit_temperatures(unseen, target, weight)
-        log_chances = log_softmax(unseen / temperatures[:, None, None], axis=2)
-        return temperatures, _greedy_shares(log_chances, target, weight, self.ensemble_size, n_own)
 
     def decision_function(self, X: Any) -> Array:
         """The ensemble's average of ``-log f / T`` and of partners' ``log(chance) / T``, higher is better.
@@ -581,40 +536,3 @@ def _is_name(column: Any) -> bool:
 def _plain_columns(X: Any, encoded: Any) -> Any:
     """The plain columns, which come first; those of rows that had gaps are filled."""
     return encoded.rows[:, : X.shape[1]] if isinstance(encoded, Filled) else X
-
-
-def _log_loss(log_chances: Doubles, target: Array, weight: Array) -> float:
-    return float(-np.average(log_chances[np.arange(len(target)), target], weights=weight))
-
-
-def mixed(shares: Doubles, n_own: int, trust: float) -> Doubles:
-    """Shares, and for what they are not trusted the plain mean of all kinds: our settings together, and each partner.
-
-    >>> mixed(np.array([0.6, 0.2, 0.2, 0.0]), 2, 0.5).round(3).tolist()
-    [0.425, 0.142, 0.267, 0.167]
-    """
-    own = shares[:n_own] / shares[:n_own].sum()
-    plain = np.concatenate([own, np.ones(len(shares) - n_own)]) / (len(shares) - n_own + 1)
-    return np.asarray(trust * shares + (1 - trust) * plain)
-
-
-def _greedy_shares(log_chances: Doubles, target: Array, weight: Array, n_steps: int, n_own: int) -> Doubles:
-    """Which settings to average, one more at each step, so that the log loss falls most (Caruana et al. 2004).
-
-    The first is one of our own, so that none is an ensemble of partners alone.
-    """
-    counts = np.zeros(len(log_chances))
-    total = np.zeros(log_chances.shape[1:])
-    samples, tiny = np.arange(len(target)), np.finfo(np.float64).tiny
-    for step in range(1, n_steps + 1):
-        candidates = log_chances[:n_own] if step == 1 else log_chances
-        losses = []
-        for one in candidates:
-            means = (total + one) / step
-            own = means[samples, target]
-            sums = np.exp(means, out=means).sum(axis=1)  # of means of logarithms of chances: at most 1
-            losses.append(weight @ (np.log(np.maximum(sums, tiny)) - own))
-        chosen = int(np.argmin(losses))
-        counts[chosen] += 1
-        total += log_chances[chosen]
-    return np.asarray(counts / n_steps)

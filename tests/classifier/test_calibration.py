@@ -132,7 +132,7 @@ def test_the_best_of_several_models_has_the_least_log_loss_at_its_own_temperatur
 def test_many_samples_choose_by_some_and_are_judged_by_all(monkeypatch):
     X, _, y, _ = overlapping(900)
     whole = QMSClassifierCV(encodings="plain", partners=None, random_state=0).fit(X, y)
-    monkeypatch.setattr("multiform.classifier_cv.ENOUGH_TO_CHOOSE", 300)
+    monkeypatch.setattr("multiform.selection.ENOUGH_TO_CHOOSE", 300)
     some = QMSClassifierCV(encodings="plain", partners=None, random_state=0).fit(X, y)
     # Which class a setting finds likeliest does not depend on the choice, so its accuracy over all samples is the same.
     assert some.cv_results_["accuracy"] == whole.cv_results_["accuracy"]
@@ -175,7 +175,7 @@ def test_no_class_is_named_too_often():
     X, y = named_too_often(500)
     X_new, y_new = named_too_often(20_000, seed=1)
     settings = {"partners": None, "encodings": "plain", "random_state": 0}
-    with mock.patch("multiform.classifier_cv.class_offsets", return_value=np.zeros(2)):
+    with mock.patch("multiform.selection.class_offsets", return_value=np.zeros(2)):
         without = QMSClassifierCV(**settings).fit(X, y)
     model = QMSClassifierCV(**settings).fit(X, y)
     chances = model.predict_proba(X_new)
@@ -187,5 +187,5 @@ def test_no_class_is_named_too_often():
     assert np.mean([balanced[y_new == k, 1].mean() for k in (0, 1)]) == pytest.approx(0.5, abs=0.04)
     # A fold of whole groups has classes as its groups have them: nothing is learnt from that.
     groups = np.arange(500)
-    with mock.patch("multiform.classifier_cv.class_offsets", side_effect=AssertionError):
+    with mock.patch("multiform.selection.class_offsets", side_effect=AssertionError):
         QMSClassifierCV(**settings).fit(X, y, groups=groups)

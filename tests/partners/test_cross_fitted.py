@@ -17,10 +17,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 import multiform
 from multiform import QMSClassifierCV
-from multiform.classifier_cv import mixed
 from multiform.geometry import separators_from_estimator
 from multiform.partners import Partner
 from multiform.partners._cross_fitted import relative, weighted
+from multiform.selection import mixed
 
 POOR = {"noise": (3.0,), "encodings": ["plain"], "max_iter": 1, "random_state": 0}  # so that partners have a share
 

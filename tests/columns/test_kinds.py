@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from multiform.columns import Notation, column_from, hours_of
+from multiform.columns._notation import numbers_in
 from multiform.tables import Category, Code, Date, Number, TableError, Text, decide
 
 
@@ -46,6 +48,13 @@ def texts(n):
         (["2024-01-31 10:00:00", "2023-12-01 11:30:00"], "date"),
         ([datetime.date(2024, 1, 31), None], "date"),
         ([datetime.datetime(2024, 1, 31, 12), None], "date"),
+        ([f"{n // 60:02d}:{n % 60:02d}" for n in range(0, 1440, 7)], "number"),  # all distinct, and no identifier
+        (["8:00", "9:00", "10:00"] * 20, "code"),
+        ([datetime.time(6, 30), datetime.time(14, 5), None], "number"),
+        ([datetime.timedelta(minutes=30), datetime.timedelta(days=3)], "number"),
+        (["1:20", "1:40", "1:20"], "category"),  # they may be ratios
+        (["1:20", "1:80", "2:20"], "category"),  # these are
+        (["14:30", "late"] * 20, "category"),
         (texts(200), "text"),
         (["same"] * 9, "constant"),
         ([None] * 9, "constant"),
@@ -56,6 +65,42 @@ def texts(n):
 )
 def test_roles(values, role):
     assert decide(column(values)).role == role
+
+
+@given(
+    st.lists(st.times(), min_size=1, max_size=20),
+    st.sampled_from(["%H:%M:%S", "%H:%M", "%Hh%M", "%H:%M Uhr", "%I:%M %p", "%I:%M:%S%p"]),
+)
+def test_times_are_hours(times, format):
+    texts = [time.strftime(format) for time in times]
+    read = [datetime.datetime.strptime(text, format) for text in texts]
+    notation = Notation(clock=True)
+    hours, unreadable = numbers_in(pl.Series(texts), notation)
+    assert unreadable == 0
+    np.testing.assert_allclose(hours, [one.hour + one.minute / 60 + one.second / 3600 for one in read], atol=1e-12)
+    assert hours_of(texts[0]) == pytest.approx(hours[0], abs=1e-12)
+
+
+def test_times_in_a_table_that_was_trained():
+    """New cells may be of another type, or hours as they are; what is no time is unlike training."""
+    cells = ["06:30", "14:05", "23:59", "k.A."] * 5 + [f"{hour}:17" for hour in range(24)] * 4
+    time = decide(column(cells))
+    assert "times as hours; 'k.A.' counts as missing" in time.why
+    assert column_from(time.state()).state() == time.state()
+    before = {name: value for name, value in time.state().items() if name != "clock"}  # a file that does not have it
+    assert not column_from(before).clock
+    new = ["12:30", "12:30:36 Uhr", "12.5", "k.A.", "25 o'clock"]
+    hours, unreadable = time.read(column(new[:2]))
+    np.testing.assert_allclose(hours, [12.5, 12.51])
+    assert not unreadable.any()
+    np.testing.assert_allclose(time.read(column([datetime.time(12, 30)]))[0], [12.5])
+    np.testing.assert_allclose(time.read(column([12.5]))[0], [12.5])
+    np.testing.assert_allclose(time.read(column(new[2:3]))[0], [12.5])
+    hours, unreadable = time.read(column(new))
+    assert unreadable.tolist() == [False, False, True, False, True]
+    assert np.isnan(hours[2:]).all()
+    duration = decide(column([datetime.timedelta(minutes=30), datetime.timedelta(days=3)]))
+    np.testing.assert_allclose(duration.encode(column([datetime.timedelta(days=1)])), [[24]])
 
 
 @pytest.mark.parametrize(
@@ -236,8 +281,8 @@ def test_a_time_zone_means_the_hour_on_the_clock():
         (pl.Series("c", ["a", "b"] * 20, dtype=pl.Categorical), "category"),
         (pl.Series("c", ["a", "b"] * 20, dtype=pl.Enum(["a", "b"])), "category"),
         (pl.Series("c", [1.5, 2.5], dtype=pl.Decimal(10, 2)), "number"),
-        (pl.Series("c", [datetime.timedelta(days=1)] * 3), "dropped"),
-        (pl.Series("c", [datetime.time(1)] * 3), "dropped"),
+        (pl.Series("c", [datetime.timedelta(days=1), datetime.timedelta(days=2)]), "number"),
+        (pl.Series("c", [datetime.time(1), datetime.time(2)]), "number"),
         (pl.Series("c", [b"x", b"y"]), "dropped"),
         (pl.Series("c", [{"a": 1}, {"a": 2}]), "dropped"),
         (pl.Series("c", [None, None]), "constant"),

@@ -37,7 +37,7 @@ from multiform.columns._kinds import (
     column_from,
     spellings,
 )
-from multiform.columns._notation import Notation, has_decimal_commas
+from multiform.columns._notation import Notation, has_decimal_commas, hours_of
 from multiform.columns._seen import Seen, Shift, Tally, UnfamiliarWarning
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "frame_numbers",
     "has_decimal_commas",
     "holds_words",
+    "hours_of",
     "learn_frame",
     "numbers_or_text",
     "places_of",

@@ -54,6 +54,7 @@ FARTHEST_MOMENT = 1e12  # seconds from 1970, in a model file
 NEEDLESS_ZERO = r"^[-+]?0[0-9]"
 MOST_AT_ONCE = 4_000_000  # cells that are read together: the text of all of them is held twice
 EXACT = 2**53  # below it, every whole number is one of its own
+HOUR = 3_600_000  # milliseconds
 
 
 class TableError(ValueError):
@@ -151,9 +152,15 @@ def without(frame: Any, words: Sequence[str]) -> Any:
 
 
 def is_plain(series: Any) -> bool:
-    """Whether the cells are numbers, text, dates or truth values: no lists, no bytes."""
+    """Whether the cells are numbers, text, dates, times or truth values: no lists, no bytes."""
     pl = polars()
-    return not (series.dtype.is_nested() or series.dtype in (pl.Object, pl.Binary, pl.Duration, pl.Time))
+    return not (series.dtype.is_nested() or series.dtype in (pl.Object, pl.Binary))
+
+
+def is_day(dtype: Any) -> bool:
+    """Whether a type is of days, with a time or without; a time or a duration alone is a number of hours."""
+    pl = polars()
+    return bool(dtype.is_temporal()) and dtype not in (pl.Time, pl.Duration)
 
 
 def as_text(series: Any) -> Any:
@@ -161,9 +168,11 @@ def as_text(series: Any) -> Any:
     pl = polars()
     if not is_plain(series):
         raise TableError(
-            f"Column {series.name!r} holds values of the type {series.dtype}; cells must be numbers, text, dates or "
-            "truth values."
+            f"Column {series.name!r} holds values of the type {series.dtype}; cells must be numbers, text, dates, "
+            "times or truth values."
         )
+    if series.dtype == pl.Duration:
+        series = series.dt.total_milliseconds() / HOUR
     if series.dtype.is_float():
         whole = series.is_finite() & (series == series.round(0)) & (series.abs() < EXACT)
         as_whole = series.set(~whole.fill_null(False), None).cast(pl.Int64).cast(pl.String)
@@ -269,7 +278,7 @@ def as_dates(series: Any, format: str | None, others: bool = False) -> tuple[Dou
     With `others`, a cell may be written in another format that is not easily mistaken.
     """
     pl = polars()
-    if series.dtype.is_temporal() and series.dtype not in (pl.Time, pl.Duration):
+    if is_day(series.dtype):
         zone = getattr(series.dtype, "time_zone", None)
         local = series.dt.replace_time_zone(None) if zone is not None else series  # the hour on the clock there
         moments, unreadable = local.cast(pl.Datetime("ms")), 0

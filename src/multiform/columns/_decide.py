@@ -38,6 +38,7 @@ from multiform.columns._cells import (
     as_dates,
     as_numbers,
     as_text,
+    is_day,
     is_plain,
     polars,
 )
@@ -185,7 +186,7 @@ def _date(series: Any, present: Any, why: str) -> Date | None:
     """`present` are the cells that are there, as text."""
     pl = polars()
     format: str | None = None
-    if series.dtype.is_temporal():
+    if is_day(series.dtype):
         why, has_time = "its type is a date", series.dtype != pl.Date
     elif series.dtype != pl.String or not len(present):
         return None
@@ -234,7 +235,9 @@ def _numeric(series: Any, present: Any, codes: bool, commas: bool) -> Column | N
     if series.dtype == polars().Boolean:
         return None
     values, notation = any_numbers(series, commas)
-    if notation is None or np.isnan(values).all() or present.str.contains(NEEDLESS_ZERO).any():
+    if notation is None or np.isnan(values).all():
+        return None
+    if not notation.clock and present.str.contains(NEEDLESS_ZERO).any():
         return None
     return _number(str(series.name), values, codes, present, notation)
 

@@ -142,7 +142,7 @@ class Number(Column):
     median : float
     has_missing : bool
         Whether a column says that the number is missing.
-    decimal_comma, grouping, unit, bounds, absent
+    decimal_comma, grouping, unit, bounds, absent, clock
         How text is read: its `Notation`.
     values, steps : tuple of float
         The values that have a column of their own, and the thresholds that have one.
@@ -160,12 +160,13 @@ class Number(Column):
     unit: str = ""
     bounds: bool = False
     absent: tuple[str, ...] = ()
+    clock: bool = False
     role: ClassVar[str] = "number"
 
     @property
     def notation(self) -> Notation:
         """How text is read."""
-        return Notation(self.decimal_comma, self.grouping, self.unit, self.bounds, self.absent)
+        return Notation(self.decimal_comma, self.grouping, self.unit, self.bounds, self.absent, self.clock)
 
     @classmethod
     def learn(
@@ -496,7 +497,9 @@ def _vectorizer(**settings: Any) -> Any:
 # The type of each field in a model file; a name means the same in all kinds.
 FIELD_TYPES: dict[str, Any] = {
     **dict.fromkeys(("name", "why", "reason", "grouping", "unit"), str),
-    **dict.fromkeys(("has_missing", "has_other", "has_time", "decimal_comma", "fill_all", "bounds", "truth"), bool),
+    **dict.fromkeys(
+        ("has_missing", "has_other", "has_time", "decimal_comma", "fill_all", "bounds", "truth", "clock"), bool
+    ),
     **dict.fromkeys(("values", "steps", "words", "absent"), tuple),
     **dict.fromkeys(("format", "fill", "empty"), str | None),
     "median": float,
@@ -504,7 +507,7 @@ FIELD_TYPES: dict[str, Any] = {
 }
 
 
-LATER = {"grouping", "unit", "bounds", "absent", "truth", "empty"}  # files of 0.1 do not have them
+LATER = {"grouping", "unit", "bounds", "absent", "clock", "truth", "empty"}  # files of 0.1 do not have them
 
 
 def column_from(state: Any) -> Column:

@@ -1,4 +1,4 @@
-"""How a column of text writes its numbers: 172.1, 172,1 cm, 1.003,50, > 120, and what stands where one is missing.
+"""How a column of text writes its numbers: 172.1, 172,1 cm, 1.003,50, > 120, 14:30, and what stands for a missing one.
 
 It is learnt from the training cells, and new cells are read by it. What the cells leave open is decided so:
 
@@ -6,6 +6,7 @@ It is learnt from the training cells, and new cells are read by it. What the cel
   between thousands, unless other columns of the table have decimal commas; a point is only if they have.
 - A unit is what follows every number that is followed by anything; two units are none, and no numbers.
 - `> 120`, `< 5` and `90+` are read as the number that they name.
+- 14:30, 2:30 pm and 1:45:00 are hours, of the day or of a duration. 1:20, 1:40, all with the same hour, may be ratios.
 - A word of which nobody knows that it means missing is taken so where it is rare, and numbers are many.
 """
 
@@ -24,6 +25,8 @@ CELL = (
     rf"^{BOUND}?\s*([€$£])?\s*"
     rf"([-+−]?(?:[0-9](?:[0-9.,'’]|{SPACES}[0-9])*|[.,][0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(\+)?\s*({UNIT})?$"
 )
+CLOCK = r"^([-+]?)([0-9]{1,3})[:h]([0-5][0-9])(?::([0-5][0-9](?:\.[0-9]{1,9})?))?\s*(?i:uhr|h|([ap])\.?\s?m\.?)?$"
+RATIO = r"^([1-9][0-9]*):[0-9]{2}$"
 GROUPINGS = ((",", "."), (".", ","), (" ", ","), (" ", "."), ("'", "."), ("'", ","))  # thousands, and decimals
 RARE = 0.05  # share of the cells that a word may have which nobody knows
 ENOUGH_NUMBERS, MANY_NUMBERS = 20, 13  # cells, and distinct ones, that make such a word a missing number
@@ -47,6 +50,8 @@ class Notation(NamedTuple):
         Whether ``>`` or the like may stand before it.
     absent : tuple of str
         What stands for a missing number, beside the words that everybody knows.
+    clock : bool
+        Whether they are times, read as hours.
     """
 
     decimal_comma: bool = False
@@ -54,6 +59,7 @@ class Notation(NamedTuple):
     unit: str = ""
     bounds: bool = False
     absent: tuple[str, ...] = ()
+    clock: bool = False
 
     def __str__(self) -> str:
         """What is unusual in it, for people."""
@@ -67,6 +73,8 @@ class Notation(NamedTuple):
             told.append(f"the unit {self.unit}")
         if self.bounds:
             told.append("signs like > and < left out")
+        if self.clock:
+            told.append("times as hours")
         return ", ".join(told)
 
 
@@ -95,11 +103,35 @@ def numbers_in(text: Any, notation: Notation) -> tuple[Any, int]:
         number = pl.when(number.str.contains(grouped)).then(number.str.replace_all(mark, ""))
     if notation.decimal_comma:
         number = number.str.replace(",", ".", literal=True)
-    found = text.to_frame().select(number.cast(pl.Float64, strict=False)).to_series()
+    number = _hours() if notation.clock else number.cast(pl.Float64, strict=False)
+    found = text.to_frame().select(number).to_series()
     if found.null_count() == text.null_count():
         return found, 0
     others = text.filter(found.is_null())  # words, and gaps
     return found, len(without_words(others, notation.absent).drop_nulls())
+
+
+def _hours() -> Any:
+    """The expression of times as hours, null where there is none."""
+    import polars as pl
+
+    part = pl.first().str.extract_groups(CLOCK).struct
+    hours, half = part.field("2").cast(pl.Float64), part.field("5").str.to_lowercase()
+    hours = pl.when(half.is_null()).then(hours).otherwise(hours % 12 + 12 * (half == "p"))
+    minutes, seconds = part.field("3").cast(pl.Float64), part.field("4").cast(pl.Float64).fill_null(0)
+    return pl.when(part.field("1") == "-").then(-1.0).otherwise(1.0) * (hours + minutes / 60 + seconds / 3600)
+
+
+def hours_of(text: str) -> float | None:
+    """A time of day or a duration as hours; None where it is none.
+
+    >>> hours_of("14:30"), hours_of("2:30 pm"), hours_of("0:45:36"), hours_of("14.30")
+    (14.5, 14.5, 0.76, None)
+    """
+    import polars as pl
+
+    found = pl.Series([text.strip()]).to_frame().select(_hours()).item()
+    return None if found is None else float(found)
 
 
 def without_words(text: Any, absent: Sequence[str] = ()) -> Any:
@@ -133,21 +165,18 @@ def notation_of(text: Any, commas: bool = False) -> Notation | None:
         return None
     counts = without_words(text).drop_nulls().value_counts()
     distinct, count = counts.get_columns()
+    is_clock = distinct.str.contains(CLOCK)
+    if is_clock.any():
+        absent = _absent(distinct, count, ~is_clock)
+        return None if absent is None or _are_ratios(distinct.filter(is_clock)) else Notation(absent=absent, clock=True)
     parts = distinct.to_frame().select(pl.first().str.extract_groups(CELL)).to_series().struct.unnest()
     bound, currency, number, plus, unit = parts.get_columns()
-    absent: tuple[str, ...] = ()
-    if number.null_count():
-        is_word = number.is_null()
-        words = distinct.filter(is_word)
-        n_words, n_numbers = int(count.filter(is_word).sum()), int(count.filter(~is_word).sum())
-        few = n_words <= RARE * (n_words + n_numbers) and len(words) <= MOST_WORDS
-        many = n_numbers >= ENOUGH_NUMBERS and len(distinct) - len(words) >= MANY_NUMBERS
-        if not (few and many) or words.str.contains(r"[0-9]").any():
-            return None
-        absent = tuple(sorted(words.to_list()))
-        bound, currency, number, plus, unit = (one.filter(~is_word) for one in (bound, currency, number, plus, unit))
-    if not len(number):
+    is_word = number.is_null()
+    absent = _absent(distinct, count, is_word)
+    if absent is None or len(absent) == len(distinct):
         return None
+    if absent:
+        bound, currency, number, plus, unit = (one.filter(~is_word) for one in (bound, currency, number, plus, unit))
     units = {" ".join(one.lower().split()) for one in (*unit.drop_nulls().unique(), *currency.drop_nulls().unique())}
     number = number.str.replace_all(SPACES, " ").str.replace_all("’", "'").str.replace("−", "-")
     marks = None if len(units) > 1 else _marks(number, commas)
@@ -155,6 +184,23 @@ def notation_of(text: Any, commas: bool = False) -> Notation | None:
         return None
     bounds = bound.null_count() < len(bound) or plus.null_count() < len(plus)
     return Notation(*marks, next(iter(units), ""), bounds, absent)
+
+
+def _absent(distinct: Any, count: Any, is_word: Any) -> tuple[str, ...] | None:
+    """The words among distinct cells, which stand for a missing number; None where they are too many for that."""
+    words = distinct.filter(is_word)
+    if not len(words):
+        return ()
+    n_words, n_numbers = int(count.filter(is_word).sum()), int(count.filter(~is_word).sum())
+    few = n_words <= RARE * (n_words + n_numbers) and len(words) <= MOST_WORDS
+    many = n_numbers >= ENOUGH_NUMBERS and len(distinct) - len(words) >= MANY_NUMBERS
+    return tuple(sorted(words.to_list())) if few and many and not words.str.contains(r"[0-9]").any() else None
+
+
+def _are_ratios(times: Any) -> bool:
+    """Whether what looks like times may as well be 1:20, 1:40, ..."""
+    firsts = times.str.extract(RATIO)
+    return bool(firsts.null_count() == 0 and firsts.n_unique() == 1)
 
 
 def is_certain(text: Any, notation: Notation) -> bool:

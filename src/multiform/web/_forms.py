@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from multiform.columns import Seen
+from multiform.columns import Seen, hours_of
 from multiform.web._model import Field
 from multiform.web._words import Words, short
 
@@ -176,16 +176,16 @@ def typed(entry: Entry, form: Mapping[str, str], words: Words) -> tuple[Entry, A
 
 
 def as_number(text: str) -> float | None:
-    """A finite number, with a decimal point or comma; None where it is none.
+    """A finite number, with a decimal point or comma, or a time as hours; None where it is none.
 
-    >>> as_number("1,5"), as_number(" 12.50"), as_number("12a"), as_number("inf")
-    (1.5, 12.5, None, None)
+    >>> as_number("1,5"), as_number(" 12.50"), as_number("14:30"), as_number("12a"), as_number("inf")
+    (1.5, 12.5, 14.5, None, None)
     """
     text = text.replace("\N{MINUS SIGN}", "-")
     try:
         value = float(text.replace(",", ".") if text.count(",") == 1 and "." not in text else text)
     except ValueError:
-        return None
+        return hours_of(text)
     return value if abs(value) < float("inf") else None
 
 

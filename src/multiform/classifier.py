@@ -33,6 +33,7 @@ from multiform.inputs import (
     check_input,
     check_training_data,
     class_weights_of,
+    counted_samples,
     filled,
     has_gaps,
     of_mean_one,
@@ -134,6 +135,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         Fit the temperature of `predict_proba` on samples that the model did not see: the validation samples where there
         are any, 2,000 held-out samples when there are at least 20,000, else the eighth that a model trained beside this
         one has left out (two such models below 2,000 samples, eight below 400). False leaves the temperature at 1.
+        Where such models are the model together (few samples, `n_components` "auto", without `groups`), their unseen
+        samples also scale the member functions of each class, so that none is named too often.
     warm_start : bool, default=False
         Start from the separators of the last fit.
     n_jobs : int or None, default=None
@@ -400,11 +403,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 unseen, samples, parts = unseen_scores(trainer, calibrating, masks)
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
-                    level, temperature, accuracy = honestly_calibrated(unseen, *of_unseen, parts)
+                    counted = None  # what few groups tell of the classes does not hold for others
+                    if masks[0] is not None and groups is None:  # and a model of all samples is as the loss has it
+                        counted = counted_samples(*of_unseen, class_weights)
+                    level, temperature, offsets, accuracy = honestly_calibrated(unseen, *of_unseen, parts, counted)
                     judged = {"oof_accuracy_": accuracy, "oof_samples_": len(samples)}
-                separators = model(trained, level)
-                if len(samples):
+                    separators = model(trained, level)
                     warn_if_overfitted(trainer, separators, unseen[level], *of_unseen)
+                    if offsets is not None:
+                        separators = separators.times(np.exp(-offsets))
+                else:
+                    separators = model(trained)
         fitted = self._fitted_attributes(separators, classes)
         losses = trained.losses[level * len(masks) * self.n_models]
         fitted.update(n_iter_=trained.passes, loss_curve_=losses, temperature_=temperature, noise_=levels[level])

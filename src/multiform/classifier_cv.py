@@ -35,6 +35,7 @@ from multiform.inputs import (
     check_input,
     check_training_data,
     class_weights_of,
+    counted_samples,
     filled,
     has_gaps,
     of_mean_one,
@@ -323,8 +324,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_own = len(settings)
         counted = None  # with groups: classes are as frequent in a fold as its few groups have them
         if groups is None:
-            counted = whole * class_weights[target]  # of a world in which classes are as frequent as class_weight says
-            counted *= n / counted.sum()
+            counted = counted_samples(target, whole, class_weights)
         choice = choose(unseen, target, whole, counted, folds, n_own, self.ensemble_size, random)
         factors = choice.shares / choice.temperatures
 

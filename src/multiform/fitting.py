@@ -12,10 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils import check_random_state
 
-from multiform._typing import Array, Bools, Floats, Indices
+from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.folds import drawn_folds, held_out_part
 from multiform.gaps import Filled
-from multiform.prediction import fit_temperatures, log_scores, log_softmax, mean_temperature
+from multiform.prediction import (
+    MOST_OFFSET,
+    class_offsets,
+    fit_temperatures,
+    log_scores,
+    log_softmax,
+    mean_temperature,
+)
 from multiform.separators import Separators
 from multiform.training import Trained, Trainer
 
@@ -127,21 +134,49 @@ def best_calibrated(scores: Array, target: Array, weight: Array | None) -> tuple
     return best, float(temperatures[best])
 
 
-def honestly_calibrated(scores: Array, target: Array, weight: Array | None, parts: Indices) -> tuple[int, float, float]:
-    """The best of several models on unseen samples, and temperature and accuracy that do not believe in the choice.
+class Calibrated(NamedTuple):
+    """What unseen samples say of several models: the best, its temperature and accuracy, what classes lack."""
 
-    What these are found on is judged part by part, each by the model that the other parts choose.
+    best: int
+    temperature: float
+    offsets: Doubles | None
+    accuracy: float
+
+
+def honestly_calibrated(
+    scores: Array, target: Array, weight: Array | None, parts: Indices, counted: Array | None = None
+) -> Calibrated:
+    """The best of several models on unseen samples, and figures of it that do not believe in what was chosen by them.
+
+    What these are found on is judged part by part, each by the model, and the offsets of classes, that the other parts
+    choose. The model's own offsets are the mean of these.
+
+    Parameters
+    ----------
+    scores : array of shape (k, n, m)
+    target, weight : arrays of shape (n,)
+    parts : array of shape (n,)
+        Of which part each sample is.
+    counted : array of shape (n,), or None
+        How often each sample counts where answers are given, for the offsets; None: there are none.
     """
     best, temperature = best_calibrated(scores, target, weight)
     judged = scores[best] / temperature
-    if len(scores) > 1 and np.ptp(parts):
-        for part in np.unique(parts):
-            held, others = parts == part, parts != part
-            of_others = target[others], None if weight is None else weight[others]
-            chosen, at = best_calibrated(scores[:, others], *of_others)
+    held_out = [parts == part for part in np.unique(parts)] if np.ptp(parts) else []
+    if len(scores) > 1:
+        for held in held_out:
+            of_others = target[~held], None if weight is None else weight[~held]
+            chosen, at = best_calibrated(scores[:, ~held], *of_others)
             judged[held] = scores[chosen][held] / at
+    offsets = None
+    if counted is not None and held_out:
+        most = MOST_OFFSET / temperature
+        lacking = [class_offsets(judged[~held], target[~held], counted[~held], most, 1.0) for held in held_out]
+        for held, one in zip(held_out, lacking, strict=True):
+            judged[held] += one
+        offsets = np.mean(lacking, axis=0) * temperature
     accuracy = float(np.average(judged.argmax(axis=1) == target, weights=weight))
-    return best, temperature * mean_temperature(judged, target, weight), accuracy
+    return Calibrated(best, temperature * mean_temperature(judged, target, weight), offsets, accuracy)
 
 
 class OverfittedWarning(UserWarning):

@@ -305,6 +305,16 @@ def of_mean_one(class_weights: Array, weight: Array | None) -> Floats:
     return single
 
 
+def counted_samples(target: Array, weight: Array | None, class_weights: Array) -> Doubles:
+    """How often each sample counts in a world in which classes are as frequent as class weights say; n in all.
+
+    >>> counted_samples(np.array([0, 0, 1]), None, np.array([1.0, 2.0]))
+    array([0.75, 0.75, 1.5 ])
+    """
+    counted = np.asarray(class_weights, dtype=np.float64)[target] * (1 if weight is None else weight)
+    return np.asarray(counted * (len(target) / max(counted.sum(), np.finfo(np.float64).tiny)))
+
+
 def choose_scaling(
     X: Any, scaling: str, weight: Array | None, n_jobs: int | None, keep_zeros: bool, stored: Any = None
 ) -> Scaling:

@@ -25,6 +25,7 @@ MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
 PRECISE = 1e-10  # of the logarithm of a temperature
 CELLS_AT_ONCE = 1_000_000
 OFFSETS = 0.5  # the deviation that offsets of classes are thought to have before any sample is seen
+MOST_OFFSET = 20.0  # of -log f of a class
 STEPS = 20  # of Newton's at most: five or so find them
 MOST_FACTOR = 2.0  # between the temperature with the least log loss and the one that is right in the mean
 
@@ -269,12 +270,14 @@ def mean_temperature(scores: Array, target: Array, weight: Array | None = None) 
     return float(np.exp(scipy.optimize.brentq(too_high, least, most, xtol=1e-10)))
 
 
-def class_offsets(scores: Array, target: Array, weight: Array, most: float) -> Doubles:
+def class_offsets(
+    scores: Array, target: Array, weight: Array, most: float, temperature: float | None = None
+) -> Doubles:
     """What scores of each class lack, so that none is named too often on (scores, target).
 
-    At the temperature T of the least log loss, ``b`` minimises ``-sum_i w_i log p_i + |b|^2 / (2 s^2)`` with
-    ``p = softmax(scores / T + b)``; s is 1/2, so that few samples, of weight 1 each, move little. It is ``T b``, within
-    `most`.
+    At a temperature T, that of the least log loss if none is given, ``b`` minimises
+    ``-sum_i w_i log p_i + |b|^2 / (2 s^2)`` with ``p = softmax(scores / T + b)``; s is 1/2, so that few samples, of
+    weight 1 each, move little. It is ``T b``, within `most`.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -285,7 +288,8 @@ def class_offsets(scores: Array, target: Array, weight: Array, most: float) -> D
     [0.2, -0.2]
     """
     weight = np.asarray(weight, dtype=np.float64)
-    temperature = fit_temperature(scores, target, weight)
+    if temperature is None:
+        temperature = fit_temperature(scores, target, weight)
     scores = _below_the_best(scores) / temperature
     m = scores.shape[1]
     counts = np.bincount(target, weights=weight, minlength=m)

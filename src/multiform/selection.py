@@ -13,14 +13,13 @@ import numpy as np
 from scipy.special import log_softmax
 
 from multiform._typing import Array, Doubles, Indices
-from multiform.prediction import class_offsets, fit_temperatures
+from multiform.prediction import MOST_OFFSET, class_offsets, fit_temperatures
 
 __all__ = ["Choice", "choose"]
 
 CHOICE_MATTERS_BELOW = 5_000  # samples: from so many on a choice among a few settings flatters no more
 ENOUGH_TO_CHOOSE = 10_000  # samples: more say nothing new of a few settings
 TRUSTS = (1.0, 0.5)  # how much of a choice among kinds is believed; few samples choose too much
-MOST_OFFSET = 20.0  # of -log f of a class, in all our models
 
 
 class Choice(NamedTuple):

@@ -68,7 +68,10 @@ def test_models_of_p_and_one_rows_are_the_model_together(blobs):
     """f_k of the model is the mean of f_k of those that have left an eighth out, each over its level; in p + 1 rows."""
     X, y = blobs
     in_one = Trained.in_one
-    with mock.patch.object(Trained, "in_one", autospec=True, side_effect=in_one) as together:
+    with (
+        mock.patch.object(Trained, "in_one", autospec=True, side_effect=in_one) as together,
+        mock.patch("multiform.fitting.class_offsets", return_value=np.zeros(3)),
+    ):
         model = QMSClassifier(noise=0.35, random_state=0).fit(X, y)
     trained, members = together.call_args.args
     assert len(members) == 8
@@ -159,6 +162,7 @@ def test_what_scores_of_each_class_lack():
     # Few samples move little, bounds are kept, and a class that nobody has is no infinity.
     assert np.abs(class_offsets(scores, target, weight / 1000, 100)).max() < 0.05 * T
     np.testing.assert_array_equal(class_offsets(scores, target, weight, 0.1), np.clip(found, -0.1, 0.1))
+    np.testing.assert_allclose(class_offsets(scores / T, target, weight, 100, 1.0), found / T, atol=1e-9)
     alone = class_offsets(scores, np.zeros(300, int), weight, 100)
     assert np.isfinite(alone).all()
     assert alone[0] == alone.max()
@@ -189,3 +193,28 @@ def test_no_class_is_named_too_often():
     groups = np.arange(500)
     with mock.patch("multiform.selection.class_offsets", side_effect=AssertionError):
         QMSClassifierCV(**settings).fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("n", [300, 1500])
+def test_no_class_is_named_too_often_by_one_model(n):
+    """Its member functions are those of the models together, each of a class times what unseen samples say."""
+    settings = {"noise": 0.35, "random_state": 0}
+    seeds = range(6)
+    drawn = [named_too_often(n, seed) for seed in seeds]
+    X_new, y_new = named_too_often(20_000, seed=100)
+    with mock.patch("multiform.fitting.class_offsets", return_value=np.zeros(2)):
+        without = [QMSClassifier(**settings).fit(*one) for one in drawn]
+    models = [QMSClassifier(**settings).fit(*one) for one in drawn]
+    times = models[0].member_values(X_new) / without[0].member_values(X_new)
+    np.testing.assert_allclose(times, np.broadcast_to(times[0], times.shape), rtol=1e-3)
+    assert abs(np.log(times[0] / times[0, ::-1])).max() > 0.01
+    losses = [np.mean([log_loss(y_new, model.predict_proba(X_new)) for model in some]) for some in (models, without)]
+    assert losses[0] < losses[1]
+    named = np.mean([model.predict_proba(X_new)[:, 1].mean() for model in models])
+    assert named == pytest.approx(0.2, abs=0.02)
+    gap = np.mean([model.oof_accuracy_ - model.score(X_new, y_new) for model in models])
+    assert abs(gap) < 3 * np.sqrt(0.16 / (len(models) * models[0].oof_samples_)) + 0.005
+    # A model that trained on all samples is as the loss has it, and so is one of whole groups.
+    with mock.patch("multiform.fitting.class_offsets", side_effect=AssertionError):
+        QMSClassifier(2, **settings).fit(*drawn[0])
+        QMSClassifier(**settings).fit(*drawn[0], groups=np.arange(n))

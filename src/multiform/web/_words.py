@@ -137,6 +137,11 @@ def short(value: Any, most: int = MOST_LETTERS) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def as_sentence(text: str) -> str:
+    """With a capital letter at its beginning; a `Markup` stays one."""
+    return text[:1].upper() + text[1:]
+
+
 def _pattern(text: str) -> str:
     """A regular expression for a sentence with places."""
     return "".join(

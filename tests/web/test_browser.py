@@ -59,6 +59,7 @@ def person(tab, request):
 
         yield opened
         tab.send("Emulation.setScriptExecutionDisabled", value=False)
+        tab.send("Network.clearBrowserCookies")
         tab.send("Page.navigate", url="about:blank")
 
 
@@ -556,7 +557,7 @@ def views_of_plan(someone):
     someone.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     yield "all open"
     someone.go(someone.page.evaluate("location.pathname"))
-    someone.leaving(lambda: someone.click("a[aria-label='Correct: age']"))
+    someone.leaving(lambda: someone.click("a[href$='?correct=0']"))
     yield "a correction"
     someone.leaving(lambda: someone.click("a[href$=summary]"))
     yield "summary"
@@ -584,11 +585,14 @@ def views_of_classifier(someone):
     yield "answered"
 
 
+@pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("model", ["plan", "triage_model"])
-def test_every_view_is_sound(person, model, tmp_path):
+def test_every_view_is_sound(person, model, language, tmp_path):
     """Both widths, light and dark: an empty console, no stranger asked, nothing sticks out, axe finds nothing."""
     someone = person(model)
     someone.folder = tmp_path
+    someone.leaving(lambda: someone.click(f"button[lang={language}]"))
+    assert someone.page.evaluate("document.documentElement.lang") == language
     views = views_of_plan if model == "plan" else views_of_classifier
     heaviest = 0
     for view in views(someone):

@@ -475,6 +475,17 @@ def test_the_log_has_a_line_a_request_and_nothing_of_the_patient(table_server, p
     assert id not in told(caplog)
 
 
+def test_who_leaves_in_the_middle_is_no_error_of_ours(matrix_server, caplog):
+    head = f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {matrix_server.token}\r\n"
+    with caplog.at_level(logging.DEBUG):
+        raw(matrix_server, f"{head}Content-Length: 1000\r\n\r\n{{", wait=False)
+        given_up = time.monotonic() + 20
+        while "POST /v1/predict 499 " not in told(caplog) and time.monotonic() < given_up:
+            time.sleep(0.01)
+    assert "POST /v1/predict 499 " in told(caplog)
+    assert not [one for one in caplog.records if one.name == "multiform.web" and one.levelno > logging.INFO]
+
+
 def test_an_error_of_ours_says_where_and_not_with_what(matrix_model, monkeypatch, caplog):
     with served(matrix_model) as server, server.client() as client, caplog.at_level(logging.DEBUG):
         monkeypatch.setattr(server.app.state.model, "answers", lambda *args, **options: {}["Zaphod"])

@@ -67,10 +67,10 @@ def test_the_page_says_what_the_command_says(bedside):
     session = samples.plan().start().observe("age", 61).observe("pain", "yes")
     page = browser.get(where).text
     assert f'<p class="big">{session.diagnosis}</p>' in page
-    assert f"right with a chance of {session.chance:.0%}".replace("%", " %") in page
+    assert f"right with a chance of {session.chance:.0%}".replace("%", "\xa0%") in page
     assert f'id="next-title" class="big">{session.next_evidence.name}<' in page
     assert f"{session.spent:.2f}" in page
-    assert f"Of the patients at this point, {session.next_evidence.share:.0%}".replace("%", " %") in page
+    assert f"Of the patients at this point, {session.next_evidence.share:.0%}".replace("%", "\xa0%") in page
 
 
 def test_ordered_and_not_yet_there(bedside):
@@ -85,6 +85,7 @@ def test_ordered_and_not_yet_there(bedside):
     assert f"Ordered, and not yet there: {', '.join(asked)}." in page
     assert "ordered, not yet there</td>" in page
     assert "ordered and paid for" in page
+    assert page.partition('<svg class="path"')[2].partition("</svg>")[0].count("ordered and paid for</text>") == len(asked)
     refused = browser.post(where, data={"action": "order", "version": "2"})
     assert refused.status_code == 422
     assert "There is nothing to order; name the tests." in refused.text
@@ -229,7 +230,7 @@ def test_an_answer_is_the_models(desk):
     row = {"age (years)": [61.0], "pain": ["yes"], "pressure (mmHg)": [150.0], "sugar (mmol/l)": [7.1]}
     answers, _ = samples.table_model().answers(pl.DataFrame(row | {"examined": ["2024-05-05"]}))
     assert f'<p class="big">{answers["label"][0]}</p>' in page
-    assert f"right with a chance of {answers['chance'][0]:.0%}".replace("%", " %") in page
+    assert f"right with a chance of {answers['chance'][0]:.0%}".replace("%", "\xa0%") in page
     assert "Given. The model makes no promise" in page
 
 
@@ -330,7 +331,7 @@ def test_a_word_that_training_did_not_have_is_taken_as_missing():
         (0.5, "An answer is given from 0.500 on."),
         (0.999, "The answer is not sure enough for the promise"),
         (float("inf"), "No answer of this class is given"),
-        (float("-inf"), "Given: it is covered by the promise that 85 %"),
+        (float("-inf"), "Given: it is covered by the promise that 85\xa0%"),
     ],
 )
 def test_why_an_answer_is_given_or_deferred(threshold, told):
@@ -488,7 +489,7 @@ def test_a_labelled_table_has_a_report(desk):
     assert f'<iframe class="report" src="{where}/report"' in page.text
     assert "100% of the rows are rows that the model was trained on" in page.text
     german = browser.get(where, headers={"accept-language": "de"}).text
-    assert re.search(r"\d\d,\d % von 400 Zeilen sind richtig beantwortet", german)
+    assert re.search(r"\d\d,\d\s% von 400 Zeilen sind richtig beantwortet", german)
     assert "100% der Zeilen sind solche, mit denen das Modell trainiert wurde" in german
     assert "frame-src 'self'" in page.headers["content-security-policy"]
     report = browser.get(f"{where}/report")
@@ -510,7 +511,7 @@ def test_a_labelled_table_of_which_nothing_is_given():
     with served(samples.triage_model()) as server, server.browser() as browser:
         page = browser.get(sent(browser, "odd.csv", table.write_csv().encode())).text
     assert "None of these answers is given." in page
-    assert "0.0 % are right" not in page
+    assert "0.0\xa0% are right" not in page
 
 
 def test_tables_that_cannot_be_answered(desk):

@@ -298,7 +298,7 @@ class _Bedside:
                 self.form.unlike("recorded_not_used", one.feature, one.value, words)
                 for one in (session.unfamiliar(session.observed) if session.notes else ())
             ],
-            "picture": path_picture(ahead, self.model.classes, words),
+            "picture": path_picture(ahead, self.model.classes, words, session.pending),
             "key": colours(self.model.classes),
             "session_json": session.to_json(),
             "n_tests": len(self.tests),

@@ -100,7 +100,7 @@ def main() -> None:
                 step(someone, key, text)
             picture(someone, "plan")
             someone.leaving(lambda: someone.click("a[href$='?correct=0']"))
-            someone.page.evaluate("document.querySelectorAll('section:has(form) > details').forEach(o => o.open = true)")
+            someone.page.evaluate("document.querySelectorAll('details:has(form)').forEach(one => one.open = true)")
             picture(someone, "known", most=2400)
             someone.leaving(lambda: someone.click("a[href^='/cases/']:not([href*=correct])"))
             results = {"f8": "0", "f9": "0.2", "f10": "1", "f11": "0", "f12": "3"}

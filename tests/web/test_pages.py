@@ -103,6 +103,9 @@ def test_any_test_is_ordered_or_impossible_or_without_a_result(bedside):
     case = bedside.app.state.sessions._cases[where.rsplit("/", 1)[1]].session
     assert case.as_dict() == session.as_dict()
     assert case.pending == ["blood"]
+    unchosen = browser.post(where, data={"action": "unavailable", "test": "", "version": "4"})
+    assert unchosen.status_code == 422
+    assert "Choose the test first." in unchosen.text
 
 
 def test_what_is_known_after_the_end_may_bring_doubt_back(bedside):

@@ -184,6 +184,8 @@ class _Bedside:
 
     def test(self, form: Mapping[str, str]) -> str:
         """The test that a form is about."""
+        if form.get("test") == "":
+            raise ValueError("choose the test first.")
         number = whole(form, "test")
         if number >= len(self.tests):
             raise Problem(400, "the form cannot be read.")

@@ -48,6 +48,7 @@ def models(folder: Path) -> Path:
     )
     new = np.arange(len(table)) % 3 == 0  # a third is not shown to the model
     table.filter(pl.Series(new)).write_csv(folder / "heart.csv")
+    pl.concat([table.drop("diagnosis")] * 1_000).write_csv(folder / "large.csv")  # so that one sees how far it is
     triage = TriageClassifier(
         LoyaltyClassifier(random_state=0), target_accuracy=0.8, calibration_fraction=0.5, random_state=0
     )
@@ -98,6 +99,10 @@ def main() -> None:
             for key, text in (("f0", "54"), ("f1", "1"), ("f2", "3")):
                 step(someone, key, text)
             picture(someone, "plan")
+            someone.leaving(lambda: someone.click("a[href$='?correct=0']"))
+            someone.page.evaluate("document.querySelectorAll('details:has(form)').forEach(one => one.open = true)")
+            picture(someone, "known", most=2400)
+            someone.leaving(lambda: someone.click("a[href^='/cases/']:not([href*=correct])"))
             results = {"f8": "0", "f9": "0.2", "f10": "1", "f11": "0", "f12": "3"}
             while (key := asked(someone)) != "f9":  # the first that is not chosen from a list
                 step(someone, key, results[key])
@@ -109,6 +114,10 @@ def main() -> None:
                 key = asked(someone)
             someone.leaving(lambda: someone.click("a[href$=summary]"))
             picture(someone, "summary")
+            someone.go("/")
+            picture(someone, "start")
+            someone.go("/cases/none")
+            picture(someone, "refusal")
         with opened(folder / "heart.mfm") as someone:
             case = {"f0": "54", "f1": "male", "f2": "no symptoms", "f3": "130", "f4": "240", "f5": "150", "f6": "1.2"}
             for key, text in (case | {"f7": "1"}).items():
@@ -116,12 +125,19 @@ def main() -> None:
             someone.leaving(lambda: someone.click("form[action='/cases'] button.main"))
             picture(someone, "classifier")
             someone.leaving(lambda: someone.click("a[href$=compare]"))
+            picture(someone, "beside", dark=True)
             someone.fill("f0", "41")
             someone.fill("f2", "atypical angina")
             someone.leaving(lambda: someone.click("form[action$=compare] button.main"))
             picture(someone, "compare", dark=True)
             someone.go("/table")
             picture(someone, "drop")
+            someone.choose_file("#table", folder / "large.csv")
+            someone.leaving(lambda: someone.click("form[data-table] button"))
+            someone.until("document.querySelector('progress').value > 0.1")
+            picture(someone, "running")
+            someone.until("document.getElementById('done-title') && document.readyState === 'complete'")
+            someone.go("/table")
             someone.choose_file("#table", folder / "heart.csv")
             someone.leaving(lambda: someone.click("form[data-table] button"))
             someone.until("document.querySelector('iframe.report') && document.readyState === 'complete'")

@@ -42,11 +42,11 @@ class Served:
 
 
 @contextmanager
-def served(model, limits=None, **options):
-    """A server of a model until the block ends."""
+def served(model, limits=None, port=0, **options):
+    """A server of a model until the block ends; at a free port, if none is named."""
     limits = limits or Limits()
     app = application(model, limits=limits, **options)
-    listening = listening_at("127.0.0.1", 0)
+    listening = listening_at("127.0.0.1", port)
     server = uvicorn.Server(config_of(app, limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
@@ -59,6 +59,7 @@ def served(model, limits=None, **options):
         server.should_exit = True
         thread.join(30)
         assert not thread.is_alive()
+        listening.close()
 
 
 def people(n, seed):

@@ -66,7 +66,7 @@ class Person:
 
     def text(self, selector="body"):
         """What can be read there."""
-        return self.page.evaluate(f"document.querySelector({json.dumps(selector)}).innerText")
+        return self.page.evaluate(f"document.querySelector({json.dumps(selector)}).innerText").replace("\xa0", " ")
 
     def has(self, selector):
         """Whether there is such a thing."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from multiform.web import Limits
 from tests.reporting.browser import BINARY, chromium
 from tests.web import samples
 from tests.web.conftest import served
@@ -58,6 +59,7 @@ def person(tab, request):
 
         yield opened
         tab.send("Emulation.setScriptExecutionDisabled", value=False)
+        tab.send("Network.clearBrowserCookies")
         tab.send("Page.navigate", url="about:blank")
 
 
@@ -181,6 +183,28 @@ def test_results_that_are_there_already(person):
     unharmed(someone)
 
 
+def test_any_test_may_be_without_a_result(person):
+    """What the command line takes as NAME=na, NAME= and NAME=ordered."""
+    someone = person("plan")
+    record(someone, "61")
+    for test, action, told in (
+        ("pressure", "unavailable", "cannot be done"),
+        ("blood", "ordered", "ordered, not yet there"),
+        ("pain", "skip", "no result"),
+    ):
+        someone.page.evaluate("document.getElementById('any-test').closest('details').open = true")
+        found = "[...document.querySelectorAll('#any-test option')]"
+        number = someone.page.evaluate(f"{found}.find(one => one.text === '{test}').value")
+        someone.fill("any-test", number)
+        someone.leaving(lambda action=action: someone.click(f"form:has(#any-test) button[value={action}]"))
+        row = f"[...document.querySelectorAll('tbody tr')].find(row => row.cells[0].innerText === '{test}')"
+        assert told in someone.page.evaluate(f"{row}.innerText")
+    assert someone.text("#next-title") == "blood"
+    assert "ordered and paid for" in someone.text("section[aria-labelledby='next-kicker next-title']")
+    assert "42.50" in someone.text("section[aria-labelledby=bill-title]")
+    unharmed(someone)
+
+
 def test_a_second_tab_is_told_that_it_is_behind(person):
     someone = person("plan")
     record(someone, "61")
@@ -233,6 +257,41 @@ def test_a_lost_server_loses_nothing(tab, tmp_path):
     kept = json.loads(someone.downloaded(tmp_path / "case.json").read_text())
     assert kept["events"] == [{"observe": "age", "values": {"age": 61.0}}]
     tab.send("Page.navigate", url="about:blank")
+
+
+def test_a_server_that_was_started_anew_loses_nothing(tab, tmp_path):
+    """It knows neither the browser nor the case; the page does, and hands the case over."""
+    with served(samples.plan()) as server:
+        someone = Person(tab, server.address)
+        someone.go(server.link())
+        record(someone, "61")
+    with served(samples.plan(), port=server.port) as anew:
+        someone.page.evaluate("document.getElementById('f1').value = 'yes'")
+        someone.click("button[value=observe]")
+        someone.until("document.getElementById('live').textContent.includes('does not know this page any more')")
+        assert someone.page.evaluate("document.getElementById('f1').value") == "yes"
+        someone.downloads_to(tmp_path)
+        someone.click("#live a")
+        kept = someone.downloaded(tmp_path / "case.json")
+        other = Person(someone.page.browser.tab(), anew.address)
+        other.go(anew.link())
+        someone.click("button[value=observe]")  # the browser is known by now, and the case is not
+        someone.until("document.getElementById('live').textContent.includes('does not know this page any more')")
+        other.leaving(lambda: other.drop_file("h1", kept))
+        assert other.text("#next-title") == "pain"
+        assert "61" in other.text("section[aria-labelledby=results-title]")
+        other.page.send("Page.close")
+    tab.send("Page.navigate", url="about:blank")
+
+
+def test_a_file_that_is_dropped_at_the_bedside_replaces_nothing(person, large):
+    someone = person("plan")
+    record(someone, "61")
+    where = someone.page.evaluate("location.href")
+    someone.page.evaluate("document.getElementById('f1').value = 'yes'")
+    someone.drop_file("h1", large)
+    assert someone.page.evaluate("[location.href, document.getElementById('f1').value]") == [where, "yes"]
+    unharmed(someone)
 
 
 def test_a_table_that_nobody_takes(tab, large):
@@ -401,6 +460,29 @@ def test_a_dropped_table_of_100000_rows(person, large, tmp_path):
     unharmed(someone)
 
 
+@pytest.mark.parametrize("view", ["/", "/table"])
+def test_a_table_may_be_dropped_anywhere(person, tmp_path, view):
+    path = tmp_path / "few.csv"
+    samples.patients().drop("state").head(30).write_csv(path)
+    someone = person("table_model")
+    someone.go(view)
+    someone.leaving(lambda: someone.drop_file("h1", path))
+    someone.until("document.getElementById('done-title')")
+    assert someone.text("#done-title") == "30 rows are answered."
+    unharmed(someone)
+
+
+def test_a_table_that_is_too_large_is_not_sent(person, large):
+    someone = person("table_model", limits=Limits(body_bytes=2**20))
+    someone.go("/table")
+    someone.choose_file("#table", large)
+    before = len(someone.page.requests)
+    someone.click("form[data-table] button")
+    someone.until("document.getElementById('live').textContent.includes('at most 1 MB can be sent')")
+    assert len(someone.page.requests) == before
+    unharmed(someone)
+
+
 def test_a_labelled_table_has_a_report_on_its_page(person, tmp_path):
     path = tmp_path / "labelled.csv"
     samples.patients().write_csv(path)
@@ -475,7 +557,7 @@ def views_of_plan(someone):
     someone.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
     yield "all open"
     someone.go(someone.page.evaluate("location.pathname"))
-    someone.leaving(lambda: someone.click("a[aria-label='Correct: age']"))
+    someone.leaving(lambda: someone.click("a[href$='?correct=0']"))
     yield "a correction"
     someone.leaving(lambda: someone.click("a[href$=summary]"))
     yield "summary"
@@ -503,11 +585,14 @@ def views_of_classifier(someone):
     yield "answered"
 
 
+@pytest.mark.parametrize("language", ["en", "de"])
 @pytest.mark.parametrize("model", ["plan", "triage_model"])
-def test_every_view_is_sound(person, model, tmp_path):
+def test_every_view_is_sound(person, model, language, tmp_path):
     """Both widths, light and dark: an empty console, no stranger asked, nothing sticks out, axe finds nothing."""
     someone = person(model)
     someone.folder = tmp_path
+    someone.leaving(lambda: someone.click(f"button[lang={language}]"))
+    assert someone.page.evaluate("document.documentElement.lang") == language
     views = views_of_plan if model == "plan" else views_of_classifier
     heaviest = 0
     for view in views(someone):

@@ -1,6 +1,7 @@
 """Attacks: other origins, other names, no token, a wrong one; too much, too slow, at once."""
 
 import asyncio
+import json
 import logging
 import socket
 import threading
@@ -154,6 +155,57 @@ def test_other_methods_get_nothing(plan_server, method):
         found = client.request(method, MODEL)
     assert found.status_code == 405
     assert not [name for name in found.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    ("path", "taken"),
+    [
+        ("/v1/sessions/x", "DELETE, GET, HEAD"),
+        ("/v1/sessions", "POST"),
+        ("/cases", "GET, HEAD, POST"),
+        (MODEL, "GET, HEAD"),
+        ("/static/page.css", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_not_taken_says_which_are(plan_server, path, taken):
+    with plan_server.client() as client:
+        response = client.request("PATCH", path)
+        problem(response, 405)
+        assert response.headers["allow"] == taken
+        page = client.request("PATCH", path, headers={"accept": "text/html"})
+        assert page.headers["allow"] == taken
+
+
+def test_a_problem_is_called_as_its_status_or_by_its_own_name(plan_server):
+    with plan_server.client() as client:
+        told = client.get("/v1/nothing").json()
+        assert (told["type"], told["title"]) == ("about:blank", "Not Found")
+        told = client.get("/v1/sessions/none").json()
+        assert (told["type"], told["title"]) == ("urn:multiform:problem:no-such-case", "No such case")
+
+
+@pytest.mark.parametrize(
+    "text", [b"GET / HTTP/1.1\r\nNo Header\r\n\r\n", b"\x16\x03\x01\x00\xa5", b"GET / HTTP/1.1\r\nX: " + b"y" * 10**6]
+)
+def test_what_is_no_http_is_a_problem_too(plan_server, text):
+    with socket.create_connection(("127.0.0.1", plan_server.port), timeout=30) as connection:
+        connection.sendall(text)
+        head, _, body = connection.recv(65536).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/problem+json" in head
+    assert b"cache-control: no-store" in head
+    assert json.loads(body)["detail"].startswith("the request cannot be read")
+
+
+def test_the_page_asks_whether_it_is_known(plan_server):
+    """What is behind a lost server: another one, or a case that is no longer there."""
+    assert httpx.get(plan_server.address + "/here").status_code == 401
+    with plan_server.browser() as browser:
+        id = browser.post("/v1/sessions", json={}).json()["id"]
+        assert browser.get("/here").status_code == 204
+        assert browser.get(f"/here?case={id}").status_code == 204
+        browser.delete(f"/v1/sessions/{id}")
+        assert browser.get(f"/here?case={id}").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/healthz", MODEL, "/", "/no/such/page", "/static/page.css"])
@@ -421,6 +473,17 @@ def test_the_log_has_a_line_a_request_and_nothing_of_the_patient(table_server, p
     assert lines[-1].startswith("POST /v1/sessions/{id}/observe 422 ")
     assert secret.lower() not in told(caplog).lower()
     assert id not in told(caplog)
+
+
+def test_who_leaves_in_the_middle_is_no_error_of_ours(matrix_server, caplog):
+    head = f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {matrix_server.token}\r\n"
+    with caplog.at_level(logging.DEBUG):
+        raw(matrix_server, f"{head}Content-Length: 1000\r\n\r\n{{", wait=False)
+        given_up = time.monotonic() + 20
+        while "POST /v1/predict 499 " not in told(caplog) and time.monotonic() < given_up:
+            time.sleep(0.01)
+    assert "POST /v1/predict 499 " in told(caplog)
+    assert not [one for one in caplog.records if one.name == "multiform.web" and one.levelno > logging.INFO]
 
 
 def test_an_error_of_ours_says_where_and_not_with_what(matrix_model, monkeypatch, caplog):

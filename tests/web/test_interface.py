@@ -18,6 +18,7 @@ from multiform.diagnosis import DiagnosisSession
 from multiform.tables import TableClassifier
 from multiform.web import Limits
 from multiform.web._arrow import arrow_table, matrix_of_arrow
+from tests.web import samples
 from tests.web.conftest import people, served
 from tests.web.test_guard import problem
 
@@ -555,12 +556,46 @@ def conforms(client, method, path, template, **options):
     content = answers.get(str(response.status_code), answers["default"])["content"]
     schema = content[response.headers["content-type"].partition(";")[0]]["schema"]
     jsonschema.validate(response.json(), schema | {"components": told["components"]})
+    assert list(undescribed(response.json(), schema, told)) == []
     return response.json()
+
+
+def undescribed(value, schema, told, place=""):
+    """Members that the description does not name."""
+    schema = told["components"]["schemas"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    if value is None:
+        return
+    [schema] = [one for one in schema["anyOf"] if one != {"type": "null"}] if "anyOf" in schema else [schema]
+    if "$ref" in schema:
+        yield from undescribed(value, schema, told, place)
+    elif isinstance(value, dict):
+        for name, one in value.items():
+            inner = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+            if inner is None:
+                yield f"{place}/{name}"
+            else:
+                yield from undescribed(one, inner, told, f"{place}/{name}")
+    elif isinstance(value, list):
+        for one in value:
+            yield from undescribed(one, schema["items"], told, f"{place}[]")
 
 
 def test_answers_are_as_described(asked, bedside):
     conforms(asked, "GET", "/v1/model", "/v1/model")
+    conforms(asked, "GET", "/healthz", "/healthz")
+    strange = CASE | {"age": 900}
     conforms(asked, "POST", "/v1/predict", "/v1/predict", json={"rows": [CASE]})
+    conforms(asked, "POST", "/v1/predict", "/v1/predict", json={"rows": [strange] * 50, "chances": True})
+    conforms(asked, "POST", "/v1/assess", "/v1/assess", json={"case": strange})
+    given = asked.post("/v1/evaluate", json={"rows": [CASE | {"level": "mild"}]}).json()
+    lists = {"columns": [*CASE, "level"], "rows": [[*CASE.values(), "mild"]]}
+    assert conforms(asked, "POST", "/v1/evaluate", "/v1/evaluate", json=lists) == given
+    tsv = "\t".join(lists["columns"]) + "\n" + "\t".join(map(str, lists["rows"][0])) + "\n"
+    headers = {"content-type": "text/tab-separated-values"}
+    assert asked.post("/v1/evaluate", content=tsv, headers=headers).json() == given
+    answers = asked.post("/v1/predict?keep=city", content=tsv, headers=headers)
+    assert answers.headers["content-type"].startswith(CSV)
+    assert answers.text.startswith("city,label,chance")
     conforms(asked, "POST", "/v1/predict", "/v1/predict", json={"rows": 3})
     conforms(asked, "POST", "/v1/assess", "/v1/assess", json={"case": CASE})
     conforms(asked, "POST", "/v1/change", "/v1/change", json={"case": CASE})
@@ -570,7 +605,26 @@ def test_answers_are_as_described(asked, bedside):
     conforms(bedside, "GET", f"/v1/sessions/{id}", "/v1/sessions/{id}")
     conforms(bedside, "GET", f"/v1/sessions/{id}/file", "/v1/sessions/{id}/file")
     body = {"test": "question", "values": 0.2}
-    conforms(bedside, "POST", f"/v1/sessions/{id}/observe", "/v1/sessions/{id}/observe", json=body)
+    for name, given in (
+        ("order", {"tests": ["scan"]}),
+        ("observe", body),
+        ("observe", body),
+        ("correct", {"test": "question", "values": 900, "insist": True}),
+        ("not_available", {"test": "colour"}),
+        ("undo", {}),
+    ):
+        conforms(bedside, "POST", f"/v1/sessions/{id}/{name}", f"/v1/sessions/{{id}}/{name}", json=given)
+    conforms(bedside, "GET", f"/v1/sessions/{id}/file", "/v1/sessions/{id}/file")
+    assert bedside.delete(f"/v1/sessions/{id}").status_code == 204
+
+
+def test_answers_of_a_promise_are_as_described():
+    with served(samples.triage_model()) as server, server.client() as client:
+        rows = samples.patients().head(40).to_dicts()
+        conforms(client, "GET", "/v1/model", "/v1/model")
+        conforms(client, "POST", "/v1/predict", "/v1/predict", json={"rows": rows})
+        conforms(client, "POST", "/v1/assess", "/v1/assess", json={"case": rows[0]})
+        conforms(client, "POST", "/v1/evaluate", "/v1/evaluate", json={"rows": rows})
 
 
 def test_a_matrix_in_parts_some_of_them_empty_or_cut_out_of_others():

@@ -13,6 +13,7 @@ from tests.web.conftest import served
 
 pytest.importorskip("starlette")
 import multiform
+from multiform.tables import TableClassifier
 from multiform.web import application
 from multiform.web._forms import as_number
 
@@ -66,10 +67,10 @@ def test_the_page_says_what_the_command_says(bedside):
     session = samples.plan().start().observe("age", 61).observe("pain", "yes")
     page = browser.get(where).text
     assert f'<p class="big">{session.diagnosis}</p>' in page
-    assert f"right with a chance of {session.chance:.0%}".replace("%", " %") in page
+    assert f"right with a chance of {session.chance:.0%}".replace("%", "\xa0%") in page
     assert f'id="next-title" class="big">{session.next_evidence.name}<' in page
     assert f"{session.spent:.2f}" in page
-    assert f"Of the patients at this point, {session.next_evidence.share:.0%}".replace("%", " %") in page
+    assert f"Of the patients at this point, {session.next_evidence.share:.0%}".replace("%", "\xa0%") in page
 
 
 def test_ordered_and_not_yet_there(bedside):
@@ -84,7 +85,46 @@ def test_ordered_and_not_yet_there(bedside):
     assert f"Ordered, and not yet there: {', '.join(asked)}." in page
     assert "ordered, not yet there</td>" in page
     assert "ordered and paid for" in page
-    assert "nothing to order" in browser.post(where, data={"action": "order", "version": "2"}).text
+    assert page.count("ordered and paid for</text>") == len(asked)  # in the path ahead
+    refused = browser.post(where, data={"action": "order", "version": "2"})
+    assert refused.status_code == 422
+    assert "There is nothing to order; name the tests." in refused.text
+    assert f'name="version" value="{case.version}"' in refused.text  # where the case stands, and one goes on
+
+
+def test_any_test_is_ordered_or_impossible_or_without_a_result(bedside):
+    """As `multiform diagnose` takes NAME=ordered, NAME=na and NAME=."""
+    browser = bedside.page
+    where = begun(browser)
+    for version, (action, test) in enumerate((("ordered", 2), ("unavailable", 3), ("skip", 1)), 1):
+        assert browser.post(where, data={"action": action, "test": test, "version": version}).status_code == 303
+    session = samples.plan().start().observe("age", 61)
+    session.order("blood").not_available("pressure").observe("pain", None)
+    case = bedside.app.state.sessions._cases[where.rsplit("/", 1)[1]].session
+    assert case.as_dict() == session.as_dict()
+    assert case.pending == ["blood"]
+    unchosen = browser.post(where, data={"action": "unavailable", "test": "", "version": "4"})
+    assert unchosen.status_code == 422
+    assert "Choose the test first." in unchosen.text
+
+
+def test_what_is_known_after_the_end_may_bring_doubt_back(bedside):
+    """The plan asks no further, though tests are left: neither page says that there are none."""
+    browser = bedside.page
+    where = begun(browser)
+    for version, form in enumerate(
+        ({"action": "observe", "test": "1", "f1": "yes"}, {"action": "observe", "test": "3", "f4": "150"}), 1
+    ):
+        assert browser.post(where, data=form | {"version": str(version)}).status_code == 303
+    case = bedside.app.state.sessions._cases[where.rsplit("/", 1)[1]]
+    assert case.session.finished
+    browser.post(where, data={"action": "correct", "test": "0", "f0": "20", "version": "3"})
+    case.session.finished = True  # as it stays, once it was
+    case.session.__dict__["_doubt"] = case.session._doubt + 1.0
+    assert not case.session.suffices
+    for page in (browser.get(where).text, browser.get(f"{where}/summary").text):
+        assert "The plan asks for no further test, though all that is known together" in page
+        assert "no test is left" not in page
 
 
 def test_a_form_that_comes_late_changes_nothing(bedside):
@@ -193,8 +233,28 @@ def test_an_answer_is_the_models(desk):
     row = {"age (years)": [61.0], "pain": ["yes"], "pressure (mmHg)": [150.0], "sugar (mmol/l)": [7.1]}
     answers, _ = samples.table_model().answers(pl.DataFrame(row | {"examined": ["2024-05-05"]}))
     assert f'<p class="big">{answers["label"][0]}</p>' in page
-    assert f"right with a chance of {answers['chance'][0]:.0%}".replace("%", " %") in page
+    assert f"right with a chance of {answers['chance'][0]:.0%}".replace("%", "\xa0%") in page
     assert "Given. The model makes no promise" in page
+
+
+def test_what_a_model_cannot_say_is_said():
+    """That a change was looked for, and where; that no column decides alone; or that the model does not know."""
+    model, n = samples.table_model(), 12
+    y = samples.patients()["state"]
+    alike = pl.DataFrame({f"x{k}": (y == "ill").cast(float) for k in range(n)})
+    fitted = TableClassifier(multiform.QMSClassifier(random_state=0)).fit(alike, y)
+    with served(fitted) as server, server.browser() as browser:
+        where = browser.post("/cases", data={f"f{k}": "1" for k in range(n)}).headers["location"].partition("#")[0]
+        page = browser.get(where).text
+        assert "No change was found that alters the answer: up to three of the open columns" in page
+    with served(model) as server, server.browser() as browser:
+        server.app.state.model.model.seen_, before = {}, server.app.state.model.model.seen_
+        try:
+            page = browser.get(browser.post("/cases", data=CASE).headers["location"].partition("#")[0]).text
+        finally:
+            server.app.state.model.model.seen_ = before
+        assert "This model does not say what holds its decisions." in page
+        assert "does not know what its columns looked like in training, so no change can be looked for" in page
 
 
 @pytest.mark.parametrize("model", ["triage_model", "plain_model", "hostile_model"])
@@ -274,7 +334,7 @@ def test_a_word_that_training_did_not_have_is_taken_as_missing():
         (0.5, "An answer is given from 0.500 on."),
         (0.999, "The answer is not sure enough for the promise"),
         (float("inf"), "No answer of this class is given"),
-        (float("-inf"), "Given: it is covered by the promise that 85 %"),
+        (float("-inf"), "Given: it is covered by the promise that 85\xa0%"),
     ],
 )
 def test_why_an_answer_is_given_or_deferred(threshold, told):
@@ -432,7 +492,7 @@ def test_a_labelled_table_has_a_report(desk):
     assert f'<iframe class="report" src="{where}/report"' in page.text
     assert "100% of the rows are rows that the model was trained on" in page.text
     german = browser.get(where, headers={"accept-language": "de"}).text
-    assert re.search(r"\d\d,\d % von 400 Zeilen sind richtig beantwortet", german)
+    assert re.search(r"\d\d,\d\s% von 400 Zeilen sind richtig beantwortet", german)
     assert "100% der Zeilen sind solche, mit denen das Modell trainiert wurde" in german
     assert "frame-src 'self'" in page.headers["content-security-policy"]
     report = browser.get(f"{where}/report")
@@ -440,6 +500,21 @@ def test_a_labelled_table_has_a_report(desk):
     assert "unsafe" not in report.headers["content-security-policy"]
     assert report.headers["x-frame-options"] == "SAMEORIGIN"
     assert "attachment" in browser.get(f"{where}/report.html").headers["content-disposition"]
+
+
+def test_a_labelled_table_without_one_of_the_classes(desk):
+    table = samples.patients().filter(pl.col("state") == "ill")
+    page = desk.page.get(sent(desk.page, "ill.csv", table.write_csv().encode()))
+    assert page.status_code == 200
+    assert re.findall(r"healthy</th>.*", page.text)[-1].count("–") == 2
+
+
+def test_a_labelled_table_of_which_nothing_is_given():
+    table = samples.patients().with_columns(pl.col("age (years)") * 30)
+    with served(samples.triage_model()) as server, server.browser() as browser:
+        page = browser.get(sent(browser, "odd.csv", table.write_csv().encode())).text
+    assert "None of these answers is given." in page
+    assert "0.0\xa0% are right" not in page
 
 
 def test_tables_that_cannot_be_answered(desk):

@@ -81,7 +81,7 @@ def application(
         middleware=[Middleware(Guard, access=access, limits=limits, refusal=partial(_refusal, words))],
         exception_handlers={
             Problem: lambda request, error: _refusal(words, request, error),
-            HTTPException: lambda request, error: _refusal(words, request, _not_found(error)),
+            HTTPException: lambda request, error: _refusal(words, request, _not_found(request, error)),
             UnfamiliarValue: lambda request, error: _refusal(words, request, _unfamiliar(error)),
             ValueError: lambda request, error: _refusal(words, request, Problem(422, _sentence(error))),
         },
@@ -108,9 +108,18 @@ def _refusal(words: dict[str, Words], request: Request, problem: Any) -> Respons
     return refusal_page(words, request, problem) if for_people else problem.response()
 
 
-def _not_found(error: Any) -> Problem:
-    what = {404: "there is nothing at this address.", 405: "this address does not take that method."}
-    return Problem(error.status_code, what.get(error.status_code, str(error.detail)))
+def _not_found(request: Request, error: Any) -> Problem:
+    if error.status_code == 405:
+        taken = ", ".join(sorted(_methods(request)))
+        return Problem(405, "this address does not take that method.", headers={"allow": taken})
+    return Problem(error.status_code, "there is nothing at this address.")
+
+
+def _methods(request: Request) -> set[str]:
+    """What an address takes; several routes may share one."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    found = [route.methods or set() for route in routes if route.path_regex.match(request.scope["path"])]
+    return set().union(*found) or {"GET", "HEAD"}  # of a file
 
 
 def _unfamiliar(error: Any) -> Problem:

@@ -20,7 +20,7 @@ from multiform.web._picture import colours, path_picture
 from multiform.web._problems import Problem
 from multiform.web._render import Renderer, attachment, form_with_file, to_the_start, whole
 from multiform.web._sessions import Case, Sessions
-from multiform.web._words import Words
+from multiform.web._words import Words, as_sentence
 
 Entries = dict[str, Entry]
 MOST_CASES = 50  # open ones that are listed
@@ -78,12 +78,16 @@ class _Bedside:
             with self.sessions.at(known) as case:
                 if id is not None and whole(form, "version") != case.version:
                     return f"{known}?changed"
-                mend = self.act(case, form, words)
-                if not mend:
-                    case.version += 1
-                    return known
-                place = form["action"], self.test(form) if form["action"] == "correct" else None
-                told = self.told(case, words, mend, place)
+                try:
+                    mend = self.act(case, form, words)
+                except ValueError as error:  # what a session refuses: the page says so, and shows where the case stands
+                    told = self.told(case, words) | {"status": 422, "notice": as_sentence(words.said(str(error)))}
+                else:
+                    if not mend:
+                        case.version += 1
+                        return known
+                    place = form["action"], self.test(form) if form["action"] == "correct" else None
+                    told = self.told(case, words, mend, place)
             if id is None:  # nothing came of it: there is no case yet
                 self.sessions.drop(known)
                 told |= {"case_id": "", "open_cases": []}
@@ -156,6 +160,8 @@ class _Bedside:
             case.session = DiagnosisSession.from_json(self.model.planner, json.dumps(events))
         elif action == "order":
             session.order()
+        elif action == "ordered":
+            session.order(self.test(form))
         elif action in ("skip", "unavailable"):
             test = self.test(form)
             session.observe(test, None) if action == "skip" else session.not_available(test)
@@ -178,6 +184,8 @@ class _Bedside:
 
     def test(self, form: Mapping[str, str]) -> str:
         """The test that a form is about."""
+        if form.get("test") == "":
+            raise ValueError("choose the test first.")
         number = whole(form, "test")
         if number >= len(self.tests):
             raise Problem(400, "the form cannot be read.")
@@ -253,7 +261,8 @@ class _Bedside:
                     "entries": entries(test) if test == correcting else None,
                 }
             )
-        waiting = [test for test in self.waiting(session) if following is None or test != following.name]
+        open_tests = self.waiting(session)
+        waiting = [test for test in open_tests if following is None or test != following.name]
         others = [(test, self.tests.index(test), entries(test)) for test in waiting]
         asked = [entry for line in results for entry in line["entries"] or []]
         asked = asked or ([] if following is None else entries(following.name))
@@ -286,11 +295,12 @@ class _Bedside:
             "results": results,
             "others": others,
             "others_open": place is not None and place[0] == "known",
+            "open_tests": [(self.tests.index(test), test) for test in open_tests],
             "notes": [
                 self.form.unlike("recorded_not_used", one.feature, one.value, words)
                 for one in (session.unfamiliar(session.observed) if session.notes else ())
             ],
-            "picture": path_picture(ahead, self.model.classes, words),
+            "picture": path_picture(ahead, self.model.classes, words, session.pending),
             "key": colours(self.model.classes),
             "session_json": session.to_json(),
             "n_tests": len(self.tests),

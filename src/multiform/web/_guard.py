@@ -26,7 +26,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,6 +37,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 OPEN = ("/healthz", "/static/")  # what needs no token: it tells nothing of a model
 CHANGES_NOTHING = ("GET", "HEAD")
 MOST_QUERY = 4096
+GONE = 499  # for the log: whoever asked has left before all was sent
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -210,6 +211,8 @@ class Guard:
         except Problem as problem:
             if not started:
                 await self.refusal(request, problem)(scope, receive, told)
+        except ClientDisconnect:
+            status = status or GONE
         except Exception as error:
             # Its words may hold values of the request: what it is and where must do.
             LOG.error("%s in %s", type(error).__name__, place_of(error))

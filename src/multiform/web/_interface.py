@@ -26,7 +26,8 @@ from multiform.web._openapi import description
 from multiform.web._problems import Problem
 from multiform.web._work import Work
 
-JSON, CSV, LINES = "application/json", "text/csv", "application/x-ndjson"
+JSON, LINES, CSV, TSV = "application/json", "application/x-ndjson", "text/csv", "text/tab-separated-values"
+TEXTS = {CSV: "csv", TSV: "tsv"}
 PIECE = 2_000  # rows that are answered at a time where answers come as they are made
 SMALL, LARGE = 10_000, 1_000_000  # bytes
 
@@ -140,8 +141,11 @@ def _listed(names: Mapping[str, Any]) -> str:
     return ", ".join(names) or "nothing"
 
 
-def _rows(model: TableModel, value: dict[str, Any]) -> Any:
-    """The rows of a JSON body: objects by column; or lists, with the columns' names or in the model's order."""
+def _rows(model: TableModel, value: dict[str, Any], as_matrix: bool = True) -> Any:
+    """The rows of a JSON body: objects by column; or lists, with the columns' names or in the model's order.
+
+    With `as_matrix`, lists of numbers for a model of numbers are a matrix, and no frame.
+    """
     rows, columns = value["rows"], value.get("columns")
     if not rows:
         raise Problem(422, "there are no rows.")
@@ -158,7 +162,7 @@ def _rows(model: TableModel, value: dict[str, Any]) -> Any:
     if widths != {len(names)}:
         wrong = next(number for number, row in enumerate(rows) if len(row) != len(names))
         raise Problem(422, f"row {wrong + 1} has {len(rows[wrong])} cells, and there are {len(names)} columns.")
-    if _reads_numbers(model) and columns is None:
+    if as_matrix and _reads_numbers(model) and columns is None:
         try:
             matrix = np.array(rows)
             if matrix.dtype.kind in "iuf":
@@ -210,11 +214,11 @@ async def _predict(request: Request) -> Response:
         body = await _whole(request)
         return await work(_answered_arrow, model, told, body, state.limits.cells, chances, wanted)
     body = await request.body()
-    if media in (CSV, "text/tab-separated-values"):
+    if media in TEXTS:
         keep = request.query_params.getlist("keep")
-        parts = _answered_parts(told, body, "csv" if media == CSV else "tsv", chances, keep)
+        parts = _answered_parts(told, body, TEXTS[media], chances, keep)
         return await _streamed(work, parts, told, wanted)
-    raise Problem(415, f"rows come as {JSON}, {ARROW} or {CSV}; got another content-type.")
+    raise Problem(415, f"rows come as {JSON}, {ARROW}, {CSV} or {TSV}; got another content-type.")
 
 
 async def _whole(request: Request) -> Any:
@@ -236,7 +240,7 @@ def _wanted(request: Request, media: str) -> str:
         if form in accepted:
             return form
     if "*/*" in accepted or "application/*" in accepted:
-        return {ARROW: ARROW, CSV: CSV}.get(media, JSON)
+        return {ARROW: ARROW, CSV: CSV, TSV: CSV}.get(media, JSON)
     raise Problem(406, f"answers are {JSON}, {ARROW}, {CSV} or {LINES}; none of these is accepted.")
 
 
@@ -337,13 +341,11 @@ async def _evaluate(request: Request) -> Response:
     if media == JSON:
         value = await _object(request, {"rows": list, "columns": list, "target": str}, ("rows",))
         target = value.get("target", target)
-        if not all(type(row) is dict for row in value["rows"]) or not value["rows"]:
-            raise Problem(400, "rows is a list of objects.")
-        frame = await state.work(state.model.frame, value["rows"])
-    elif media in (CSV, ARROW):
+        frame = await state.work(_rows, state.model, value, False)
+    elif media in (CSV, TSV, ARROW):
         frame = await state.work(table_of, await request.body(), media, state.limits.cells)
     else:
-        raise Problem(415, f"rows come as {JSON}, {ARROW} or {CSV}; got another content-type.")
+        raise Problem(415, f"rows come as {JSON}, {ARROW}, {CSV} or {TSV}; got another content-type.")
     return answer(await state.work(state.model.evaluate, frame, target))
 
 
@@ -353,7 +355,7 @@ def table_of(body: bytes, media: str, most: int) -> Any:
         return arrow_frame(body, most)
     if body[:2] == b"\x1f\x8b":
         raise Problem(415, "a table must not be compressed; send it as it is.")
-    return polars().concat([batch.frame for batch in batches([Source("the table", "csv", body)])])
+    return polars().concat([batch.frame for batch in batches([Source("the table", TEXTS[media], body)])])
 
 
 # ---------------------------------------------------------------------------------------------------------------- cases

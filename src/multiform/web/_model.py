@@ -236,6 +236,13 @@ class TableModel:
         found: dict[str, Any] | None = least_change(self.model, frame, locked) if self.model.looks else None
         return found
 
+    @property
+    def change_search(self) -> str:
+        """How `least_change` looks: ``exact``, by ``few`` columns within what training had, or not at all (``""``)."""
+        if isinstance(self.model, MatrixModel) and self._separated is not None:
+            return "exact"
+        return "few" if self.model.looks else ""
+
     @cached_property
     def _separated(self) -> Separated | None:
         return Separated.of(self.estimator)

@@ -7,10 +7,14 @@ from typing import Any
 from multiform._version import __version__
 from multiform.web._model import Field, PlanModel, TableModel
 
-JSON, CSV, LINES, PROBLEM = "application/json", "text/csv", "application/x-ndjson", "application/problem+json"
+JSON, LINES, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
+CSV, TSV = "text/csv", "text/tab-separated-values"
 ARROW = "application/vnd.apache.arrow.stream"
 TEXT, NUMBER, TRUTH, WHOLE = {"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "integer"}
 CHANCE = {"type": "number", "minimum": 0, "maximum": 1}
+SHARE = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+ANY = {"type": "object"}
+WORDS = {"type": ["string", "null"]}
 CELL = {"type": ["number", "string", "boolean", "null"]}
 CHANCES = {"type": "object", "additionalProperties": CHANCE, "description": "The chance of every class."}
 NOTES = {"type": "array", "items": TEXT, "description": "What is worth knowing, in sentences."}
@@ -21,7 +25,7 @@ Schema = dict[str, Any]
 def description(model: PlanModel | TableModel) -> dict[str, Any]:
     """What can be asked of this model."""
     paths = _plan_paths() if isinstance(model, PlanModel) else _table_paths(model)
-    named = {"name": TEXT, "kind": {"enum": ["classifier", "plan"]}, "classes": _list(TEXT)}
+    whole = {"openapi": TEXT, "security": _list(ANY)} | dict.fromkeys(("info", "paths", "components"), ANY)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -32,8 +36,8 @@ def description(model: PlanModel | TableModel) -> dict[str, Any]:
         "security": [{"token": []}],
         "paths": {
             "/healthz": {"get": _operation("Whether the server is there.", {"status": TEXT}) | {"security": []}},
-            "/openapi.json": {"get": _operation("This description.", {"openapi": TEXT})},
-            "/v1/model": {"get": _operation("What the model is, and what it reads.", named)},
+            "/openapi.json": {"get": _operation("This description.", whole)},
+            "/v1/model": {"get": _operation("What the model is, and what it reads.", _ref("Model"))},
             **paths,
         },
         "components": {
@@ -41,6 +45,17 @@ def description(model: PlanModel | TableModel) -> dict[str, Any]:
             "schemas": {
                 "Problem": _object(
                     {"type": TEXT, "title": TEXT, "status": WHOLE, "detail": TEXT | {"description": "One sentence."}}
+                ),
+                "Field": _object(
+                    {
+                        "name": TEXT,
+                        "kind": {"enum": ["number", "code", "category", "date", "text"]},
+                        "choices": _list(TEXT) | {"description": "Values that training had, of codes and categories."},
+                        "low": WORDS | {"description": "The least value that training had, of numbers and dates."},
+                        "high": WORDS,
+                        "may_be_missing": TRUTH,
+                        "seen": TEXT | {"description": "All that in words; empty where it is not known."},
+                    }
                 ),
                 **(_plan_schemas(model) if isinstance(model, PlanModel) else _table_schemas(model)),
             },
@@ -60,22 +75,27 @@ def _table_paths(model: TableModel) -> Schema:
         },
         "columns": _list(TEXT) | {"description": "Names of the columns, for rows that are lists."},
     }
-    table = {CSV: {"schema": TEXT}, ARROW: {"schema": {"type": "string", "format": "binary"}}}
+    arrow = {ARROW: {"schema": {"type": "string", "format": "binary"}}}
+    table = {CSV: {"schema": TEXT}, TSV: {"schema": TEXT}, **arrow}
     answers = {
         JSON: {"schema": _ref("Answers")},
         LINES: {"schema": TEXT | {"description": "A line a row, and the rest of Answers in the last."}},
-        **table,
+        CSV: {"schema": TEXT},
+        **arrow,
     }
     predict = _operation(
-        "Label and chance of every row, in their order.", answers, _object(rows | {"chances": TRUTH}, ["rows"]), table
+        "Label and chance of every row, in their order. Answers come in the form of the rows, or as Accept says.",
+        answers,
+        _object(rows | {"chances": TRUTH}, ["rows"]),
+        table,
     )
     predict["parameters"] = [
         _query("chances", TRUTH, "The chance of every class, too (tables)."),
-        _query("keep", _list(TEXT), "Columns of a CSV table to copy to its answers."),
+        _query("keep", _list(TEXT), "Columns of a CSV or TSV table to copy to its answers."),
     ]
     evaluate = _operation(
         "A labelled table, as `multiform evaluate`.",
-        {"rows": WHOLE, "accuracy": CHANCE, "classes": {"type": "object"}, "notes": NOTES},
+        _ref("Figures"),
         _object(rows | {"target": TEXT}, ["rows"]),
         table,
     )
@@ -89,7 +109,7 @@ def _table_paths(model: TableModel) -> Schema:
         "/v1/change": {
             "post": _operation(
                 "The least change that would alter the label.",
-                {"change": {"anyOf": [_ref("Change"), {"type": "null"}]}},
+                {"change": _or_null(_ref("Change"))},
                 _object(case | {"locked": _list(TEXT)}, ["case"]),
             )
         },
@@ -107,28 +127,94 @@ def _table_schemas(model: TableModel) -> Schema:
         "unfamiliar": {"type": ["string", "null"]},
     }
     change = _object({"column": TEXT, "from": CELL, "to": CELL}, ["column", "from", "to"])
+    more = CELL | {"description": "`chance of CLASS` of every class, and the columns to keep."}
+    strange = _object({"column": TEXT, "cells": WHOLE, "example": WORDS, "seen": TEXT})
+    shift = {"column": TEXT, "what": {"enum": ["gaps", "values"]}, "before": CHANCE, "after": CHANCE}
+    shifted = _object(shift | {"p_value": CHANCE, "sentence": TEXT})
+    cell = _object({"column": TEXT, "value": WORDS, "seen": TEXT})
     return {
+        "Model": _object(
+            {
+                "kind": {"const": "classifier"},
+                "name": TEXT,
+                "estimator": TEXT,
+                "classes": _list(TEXT),
+                "target": WORDS,
+                "promise": _or_null(_object({"accuracy": CHANCE, "confidence": CHANCE})),
+                "columns": _list(_ref("Field")),
+            }
+        ),
         "Case": {"type": "object", "properties": columns, "additionalProperties": CELL},
+        "Unfamiliar": _object({"rows": WHOLE, "columns": _list(strange), "shifted": _list(shifted)})
+        | {"description": "What is unlike the training table."},
         "Answers": _object(
             {
-                "answers": _list(_object(told, ["label", "chance"])),
+                "answers": _list(_object(told, ["label", "chance"]) | {"additionalProperties": more}),
                 "rows": WHOLE,
                 "labels": {"type": "object", "additionalProperties": WHOLE, "description": "Rows of each label."},
-                "unfamiliar": {"type": "object", "description": "What is unlike the training table."},
+                "unfamiliar": _ref("Unfamiliar"),
                 "notes": NOTES,
             }
         ),
+        **_figures(),
         "Assessment": _object(
             told
             | {
+                "unfamiliar_cells": _list(cell),
+                "trust": NUMBER | {"description": "Of a promise: how sure the answer is."},
+                "trust_needed": {
+                    "type": ["number", "null"],
+                    "description": "And must be, to be given; null: it never is.",
+                },
                 "chances": CHANCES,
                 "deciding": _list(_object({"column": TEXT, "change": NUMBER}, ["column", "change"]))
                 | {"description": "How the chance of the label falls if the cell were not known."},
                 "notes": NOTES,
             },
-            ["label", "chance", "chances", "deciding", "notes"],
+            ["label", "chance", "unfamiliar_cells", "chances", "deciding", "notes"],
         ),
         "Change": _object({"label": CELL, "chance": CHANCE, "changes": _list(change)}),
+    }
+
+
+def _figures() -> Schema:
+    """How answers do beside the truth, as `multiform evaluate --json` tells."""
+    interval, counts = _ref("Interval"), {"type": "object", "additionalProperties": WHOLE}
+    found = dict.fromkeys(("sensitivity", "specificity", "ppv", "npv"), _or_null(interval))
+    one = {"rows": WHOLE, "recall": CHANCE, "precision": SHARE} | found
+    one |= dict.fromkeys(("roc_auc", "pr_auc"), _or_null(interval))
+    typed = {"count": WHOLE, "share": CHANCE, "correct": WHOLE, "accuracy": SHARE}
+    typed |= {"expected_accuracy": SHARE, "expected_share": CHANCE}
+    positive = {"class": TEXT, "why": TEXT, "threshold": SHARE, "cost_of_miss": {"type": ["number", "null"]}}
+    given = {"rows": WHOLE, "share": CHANCE, "accuracy": SHARE, "promised": CHANCE, "kept": TRUTH}
+    overlap = {"compared": WHOLE, "found": WHOLE, "by_chance": CHANCE, "share": CHANCE, "evident": TRUTH}
+    told = {
+        "rows": WHOLE,
+        "accuracy": CHANCE,
+        "accuracy_interval": interval,
+        "commonest_class": TEXT,
+        "commonest_class_accuracy": CHANCE,
+        "mean_chance": CHANCE,
+        "classes": _by_name(_object(one, ["rows"])),
+        "unknown_classes": _list(TEXT) | {"description": "Of these rows, which the model does not know."},
+        "confusion": _or_null(_by_name(counts)) | {"description": "Rows by true class and answer."},
+        "unfamiliar": _ref("Unfamiliar"),
+        "training_rows": _or_null(_object(overlap)) | {"description": "How many are rows of the training table."},
+        "notes": NOTES,
+    }
+    group = {"chance": CHANCE, "share": interval, "rows": WHOLE}
+    threshold = {"threshold": CHANCE, "called": WHOLE} | found
+    where_known = {
+        "loyalty": _by_name(_object(typed)),
+        "accepted": _object(given),
+        "rows_for_areas": WHOLE | {"description": "Rows by which areas, calibration and thresholds were counted."},
+        "positive": _object(positive | {"target": TEXT, "changed": WHOLE}),
+        "calibration": _object({"of": TEXT, "groups": _list(_object(group))}),
+        "thresholds": _list(_object(threshold)),
+    }
+    return {
+        "Interval": _object(dict.fromkeys(("value", "low", "high"), NUMBER)) | {"description": "95 %."},
+        "Figures": _object(told | where_known, list(told)),
     }
 
 
@@ -170,10 +256,22 @@ def _plan_paths() -> Schema:
 
 
 def _plan_schemas(model: PlanModel) -> Schema:
+    event = {"observe": TEXT, "values": _or_null(_by_name(CELL)), "order": TEXT, "not_available": TEXT}
     following = _object(
         {"test": TEXT, "cost": NUMBER, "results": _list(TEXT), "why": TEXT, "hours": NUMBER, "ordered": TRUTH}
     )
+    test = {"test": TEXT, "cost": NUMBER, "results": _list(_ref("Field"))}
     return {
+        "Model": _object(
+            {
+                "kind": {"const": "plan"},
+                "name": TEXT,
+                "estimator": TEXT,
+                "classes": _list(TEXT),
+                "panel_cost": NUMBER | {"description": "Of all tests."},
+                "tests": _list(_object(test)),
+            }
+        ),
         "Session": _object(
             {
                 "id": TEXT,
@@ -190,7 +288,7 @@ def _plan_schemas(model: PlanModel) -> Schema:
                 "hours": NUMBER | {"description": "Waited for results so far."},
                 "pending": _list(TEXT) | {"description": "Ordered, and not yet there."},
                 "round": _list(TEXT) | {"description": "The tests to order now, all at the same time."},
-                "next": {"anyOf": [following, {"type": "null"}]},
+                "next": _or_null(following),
                 "notes": NOTES,
                 "observed": {
                     "type": "object",
@@ -198,7 +296,10 @@ def _plan_schemas(model: PlanModel) -> Schema:
                 },
             }
         ),
-        "File": _object({"format": WHOLE, "tests": _list(TEXT), "events": _list({"type": "object"}), "notes": NOTES}),
+        "File": _object(
+            {"format": WHOLE, "tests": _list(TEXT), "events": _list(_object(event, [])), "notes": NOTES},
+            ["format", "tests", "events"],
+        ),
     }
 
 
@@ -220,6 +321,14 @@ def _object(properties: Schema, required: list[str] | None = None) -> Schema:
 
 def _list(items: Schema) -> Schema:
     return {"type": "array", "items": items}
+
+
+def _by_name(items: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": items}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
 
 
 def _ref(name: str) -> Schema:

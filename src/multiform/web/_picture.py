@@ -16,8 +16,13 @@ MOST_LETTERS = 24  # of a test's name in a box
 MOST_COLOURS = 6
 
 
-def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words) -> dict[str, Any] | None:
-    """Boxes from top to bottom, a branch of its own farther to the right; None where nothing is ahead."""
+def path_picture(
+    steps: Sequence[FlowStep], classes: Sequence[str], words: Words, pending: Sequence[str] = ()
+) -> dict[str, Any] | None:
+    """Boxes from top to bottom, a branch of its own farther to the right; None where nothing is ahead.
+
+    Tests that are `pending` are paid for.
+    """
     shown = steps[:MOST_STEPS]
     if not shown:
         return None
@@ -51,7 +56,7 @@ def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words
                 "width": width,
                 "height": BOX,
                 "test": short(step.test, MOST_LETTERS),
-                "price": words.money(step.price) if step.price else words("free"),
+                "price": _price(step, words, pending),
                 "came": words.percent(step.came),
                 "stop": words.percent(stop),
                 "condition": _condition(step, words) if parted else "",
@@ -67,6 +72,12 @@ def path_picture(steps: Sequence[FlowStep], classes: Sequence[str], words: Words
         "boxes": boxes,
         "more": len(steps) - len(shown),
     }
+
+
+def _price(step: FlowStep, words: Words, pending: Sequence[str]) -> str:
+    if step.test in pending:
+        return words("next_ordered")
+    return words.money(step.price) if step.price else words("free")
 
 
 def _condition(step: FlowStep, words: Words) -> str:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import Response
 
 PROBLEM = "application/problem+json"
-TITLES = {
-    400: "not understood",
-    401: "no token",
-    403: "not from here",
-    404: "not found",
-    405: "not this method",
-    406: "not in this form",
-    408: "too slow",
-    409: "not as things stand",
-    413: "too large",
-    415: "unknown form",
-    421: "another host",
-    422: "not usable",
-    500: "an error of ours",
-    503: "too much at once",
+TITLES = {  # of problems with a name; of all others it is what HTTP calls the status
+    "unfamiliar-value": "A result unlike training",
+    "changed": "The case has changed",
+    "no-such-case": "No such case",
+    "no-file": "No file",
+    "session-refused": "No case of this plan",
 }
 
 
@@ -37,26 +30,32 @@ class Problem(Exception):
         logged.
     name : str, default=""
         What programs know it by, as ``unfamiliar-value``.
+    headers : mapping, default=None
+        Further headers of its answer.
     **more
         Further members.
     """
 
-    def __init__(self, status: int, detail: str, name: str = "", **more: Any) -> None:
+    def __init__(
+        self, status: int, detail: str, name: str = "", headers: Mapping[str, str] | None = None, **more: Any
+    ) -> None:
         detail = detail if detail.endswith((".", "!", "?")) else f"{detail}."
         super().__init__(detail)
         self.status, self.detail, self.name, self.more = status, detail, name, more
+        self.headers = dict(headers or {})
+        if status in (408, 413):  # the rest of the body is not wanted
+            self.headers["connection"] = "close"
+        if status == 503:
+            self.headers["retry-after"] = "1"
+        if status == 401:
+            self.headers["www-authenticate"] = "Bearer"
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         kind = f"urn:multiform:problem:{self.name}" if self.name else "about:blank"
-        title = TITLES.get(self.status, "refused")
+        title = TITLES[self.name] if self.name else HTTPStatus(self.status).phrase
         return {"type": kind, "title": title, "status": self.status, "detail": self.detail, **self.more}
 
     def response(self) -> Response:
-        """The answer; the connection ends where the rest of a body is not wanted."""
-        headers = {"connection": "close"} if self.status in (408, 413) else {}
-        if self.status == 503:
-            headers["retry-after"] = "1"
-        if self.status == 401:
-            headers["www-authenticate"] = "Bearer"
-        return Response(json.dumps(self.as_dict()), self.status, headers, PROBLEM)
+        """The answer."""
+        return Response(json.dumps(self.as_dict()), self.status, self.headers, PROBLEM)

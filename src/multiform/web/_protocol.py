@@ -6,13 +6,14 @@ uvicorn's own limit answers nobody while too many are there; here those who came
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
 import h11
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from multiform.web._guard import Limits
+from multiform.web._guard import HEADERS, Limits
 from multiform.web._problems import Problem
 
 MOST_WAITING = 2**20  # bytes of a body that nobody has taken yet
@@ -57,9 +58,8 @@ class _Flow(FlowControl):
 
 def protocol_for(limits: Limits) -> type[H11Protocol]:
     """The protocol of every connection."""
-    busy = Problem(503, f"{limits.connections} connections are open; come again in a moment.").response()
-    lines = [b"HTTP/1.1 503 Service Unavailable", *(name + b": " + value for name, value in busy.raw_headers)]
-    refusal = b"\r\n".join([*lines, b"connection: close", b"", bytes(busy.body)])
+    busy = _written(Problem(503, f"{limits.connections} connections are open; come again in a moment."))
+    unread = _written(Problem(400, "the request cannot be read: it is no HTTP/1.1, or its headers are too long."))
 
     class Limited(H11Protocol):
         """A connection, which ends where the other side lets it wait for `limits.body_seconds`."""
@@ -75,7 +75,7 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
         def connection_made(self, transport: Any) -> None:
             if len(self.connections) >= limits.connections:
                 self._is_refused = True
-                transport.write(refusal)
+                transport.write(busy)
                 transport.close()
                 return
             super().connection_made(transport)
@@ -90,6 +90,11 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
             super().data_received(data)
             if self.cycle is not None and not self.cycle.response_complete:
                 self._go_on()
+
+        def send_400_response(self, msg: str) -> None:
+            if self.cycle is None or not self.cycle.response_started or self.cycle.response_complete:
+                self.transport.write(unread)
+            self.transport.close()
 
         def on_response_complete(self) -> None:
             self._wait()
@@ -120,3 +125,12 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
                 self._waiting = None
 
     return Limited
+
+
+def _written(problem: Problem) -> bytes:
+    """The answer of a connection that ends with it, as bytes."""
+    told = problem.response()
+    headers = {**told.headers, **HEADERS, "connection": "close"}
+    lines = [f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + bytes(told.body)

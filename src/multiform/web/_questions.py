@@ -164,6 +164,7 @@ class _Questions:
                 self.form.unlike("taken_as_unknown", cell["column"], cell["value"], words)
                 for cell in told["unfamiliar_cells"]
             ],
+            "knows_deciding": bool(self.model.model.looks),
             "deciding": [
                 {
                     "label": known[name].label,

@@ -64,6 +64,9 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._cases)
 
+    def __contains__(self, id: str) -> bool:
+        return id in self._cases
+
     def open(self) -> list[Case]:
         """The cases, the last begun first."""
         with self._lock:
@@ -97,7 +100,7 @@ class Sessions:
         """Forget a case."""
         with self._lock:
             if self._cases.pop(id, None) is None:
-                raise _unknown()
+                raise unknown_case()
 
     @contextmanager
     def at(self, id: str, version: int | None = None) -> Iterator[Case]:
@@ -111,7 +114,7 @@ class Sessions:
         """
         case = self._cases.get(id)
         if case is None:
-            raise _unknown()
+            raise unknown_case()
         with case.lock, self._working:
             case.asked = time.monotonic()
             if version is not None and version != case.version:
@@ -119,5 +122,5 @@ class Sessions:
             yield case
 
 
-def _unknown() -> Problem:
+def unknown_case() -> Problem:
     return Problem(404, "there is no such case: it was finished, or the server was started anew.", "no-such-case")

@@ -24,6 +24,7 @@ FIRST = "en"
 SAID = "said_"  # keys of sentences that are made elsewhere
 IN_REPORT = "in_report_"  # and of the report's
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?")
+FIRM = "\N{NO-BREAK SPACE}"  # no line ends between a number and its sign
 COOKIE = "multiform-language"
 MOST_LETTERS = 60  # of a name or a value in a sentence
 MOST_SAID = 1_000  # of a sentence
@@ -37,7 +38,7 @@ class Words:
     >>> from multiform.web._words import languages
     >>> german = languages()["de"]
     >>> german("case_a"), german.number(1234.5), german.percent(0.573)
-    ('Fall A', '1.234,5', '57 %')
+    ('Fall A', '1.234,5', '57\xa0%')
     """
 
     def __init__(self, code: str, sentences: dict[str, str], english: Words | None = None) -> None:
@@ -119,10 +120,10 @@ class Words:
         """A share. What is neither all nor nothing is never said to be."""
         least = 10.0 ** -(digits + 2)
         if 0 < share < least / 2:
-            return f"< {self.number(100 * least, digits)} %"
+            return f"<{FIRM}{self.number(100 * least, digits)}{FIRM}%"
         if 1 - least / 2 <= share < 1:
-            return f"> {self.number(100 * (1 - least), digits)} %"
-        return f"{self.number(100 * share, digits)} %"
+            return f">{FIRM}{self.number(100 * (1 - least), digits)}{FIRM}%"
+        return f"{self.number(100 * share, digits)}{FIRM}%"
 
     def money(self, value: float) -> str:
         """A price."""
@@ -132,9 +133,16 @@ class Words:
 def short(value: Any, most: int = MOST_LETTERS) -> str:
     """Text of a model file or of a case as it may stand in a page: printable, of bounded length."""
     text = str(value)
-    if not text.isprintable():
-        text = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    if not text.replace(FIRM, " ").isprintable():
+        text = "".join(
+            letter if letter.isprintable() or letter == FIRM else "\N{REPLACEMENT CHARACTER}" for letter in text
+        )
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def as_sentence(text: str) -> str:
+    """With a capital letter at its beginning; a `Markup` stays one."""
+    return text[:1].upper() + text[1:]
 
 
 def _pattern(text: str) -> str:

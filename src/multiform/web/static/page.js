@@ -16,13 +16,18 @@ function say(sentence, kind = "wait", ...more) {
   live.append(box);
 }
 
-async function answers() {
+/** Whether somebody takes what is sent: "yes"; "new", a server that does not know this page; or "no". */
+async function taken() {
+  const id = document.getElementById("session")?.dataset.case ?? "";
   try {
-    return (await fetch("/healthz", { cache: "no-store" })).ok;
+    const answer = await fetch(`/here?case=${id}`, { cache: "no-store" });
+    return answer.ok ? "yes" : unknown(answer) ? "new" : "no";
   } catch {
-    return false;
+    return "no";
   }
 }
+
+const unknown = ({ status }) => status === 401 || status === 404;
 
 /** Keep the case that is on the screen, though nobody answers any more. */
 function saver() {
@@ -36,8 +41,8 @@ function saver() {
   return [link];
 }
 
-function lost() {
-  say(words.lostServer, "bad", ...saver());
+function lost(why = "no") {
+  say(why === "new" ? words.newServer : words.lostServer, "bad", ...saver());
 }
 
 // A form is sent only if somebody is there to take it: nothing that was typed is lost.
@@ -49,7 +54,8 @@ document.addEventListener("submit", async (event) => {
   if (sending) return;
   sending = true;
   const button = event.submitter;
-  if (await answers()) {
+  const found = await taken();
+  if (found === "yes") {
     if (button && button.name) {
       const chosen = document.createElement("input");
       [chosen.type, chosen.name, chosen.value] = ["hidden", button.name, button.value];
@@ -58,7 +64,7 @@ document.addEventListener("submit", async (event) => {
     form.submit();
   } else {
     sending = false;
-    lost();
+    lost(found);
   }
 });
 // A page that comes back as it was left is shown as things stand now.
@@ -69,66 +75,93 @@ for (const button of document.querySelectorAll("[data-print]")) {
   button.addEventListener("click", () => window.print());
 }
 
-// A table: dropped or chosen, sent with progress; then its page is shown.
+// A table is sent with progress; then its page is shown.
 const tables = document.querySelector("form[data-table]");
-if (tables) {
-  const file = tables.querySelector("input[type=file]");
-  const place = tables.querySelector(".drop");
-  const bar = tables.querySelector("progress");
-  const state = tables.querySelector("[data-state]");
-  for (const name of ["dragenter", "dragover"]) {
-    place.addEventListener(name, (event) => { event.preventDefault(); place.classList.add("over"); });
+const bar = tables?.querySelector("progress");
+
+function send(table, form) {
+  const state = tables?.querySelector("[data-state]") ?? live;
+  if (table.size > Number(tables?.dataset.most ?? Infinity)) {
+    say(tables.dataset.large, "bad");
+    return;
   }
-  for (const name of ["dragleave", "drop"]) {
-    place.addEventListener(name, () => place.classList.remove("over"));
-  }
-  place.addEventListener("drop", (event) => {
-    event.preventDefault();
-    if (!event.dataTransfer.files.length) return;
-    file.files = event.dataTransfer.files;
-    tables.requestSubmit();
+  sending = true;
+  say("");
+  const request = new XMLHttpRequest();
+  if (bar) bar.hidden = false;
+  let told = -1;
+  request.upload.addEventListener("progress", ({ loaded, total }) => {
+    if (bar) [bar.max, bar.value] = [total, loaded];
+    const share = Math.floor((10 * loaded) / total) * 10;
+    if (share === told) return; // a sentence for each tenth: more would drown a screen reader
+    told = share;
+    state.textContent = words.sending.replace("{name}", table.name).replace("{share}", `${share} %`);
   });
-  tables.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const [table] = file.files;
-    if (sending) return;
-    if (!table) {
-      say(tables.dataset.table, "care");
-      file.focus();
-      return;
+  const over = () => {
+    sending = false;
+    if (bar) bar.hidden = true;
+    state.textContent = "";
+  };
+  const failed = () => { over(); lost(); };
+  request.addEventListener("error", failed);
+  request.addEventListener("abort", failed);
+  request.addEventListener("load", () => {
+    over();
+    if (request.responseURL && request.status < 400) {
+      window.location.assign(request.responseURL);
+    } else if (unknown(request)) {
+      lost("new");
+    } else {
+      const answer = new DOMParser().parseFromString(request.responseText, "text/html");
+      say(answer.querySelector("[data-reason]")?.textContent.trim() || `${request.status}`, "bad");
     }
-    sending = true;
-    say("");
-    const request = new XMLHttpRequest();
-    bar.hidden = false;
-    let told = -1;
-    request.upload.addEventListener("progress", ({ loaded, total }) => {
-      bar.max = total;
-      bar.value = loaded;
-      const share = Math.floor((10 * loaded) / total) * 10;
-      if (share === told) return; // a sentence for each tenth: more would drown a screen reader
-      told = share;
-      state.textContent = words.sending.replace("{name}", table.name).replace("{share}", `${share} %`);
-    });
-    const failed = () => { sending = false; bar.hidden = true; state.textContent = ""; lost(); };
-    request.addEventListener("error", failed);
-    request.addEventListener("abort", failed);
-    request.addEventListener("load", () => {
-      sending = false;
-      bar.hidden = true;
-      if (request.responseURL && request.status < 400) {
-        window.location.assign(request.responseURL);
-      } else {
-        const answer = new DOMParser().parseFromString(request.responseText, "text/html");
-        state.textContent = "";
-        say(answer.querySelector("[data-reason]")?.textContent.trim() || `${request.status}`, "bad");
-      }
-    });
-    request.open("POST", tables.action);
-    request.setRequestHeader("Accept", "text/html");
-    request.send(new FormData(tables));
+  });
+  request.open("POST", "/table");
+  request.setRequestHeader("Accept", "text/html");
+  request.send(form);
+}
+
+tables?.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const file = tables.querySelector("input[type=file]");
+  if (sending) return;
+  if (file.files.length) {
+    send(file.files[0], new FormData(tables));
+  } else {
+    say(tables.dataset.table, "care");
+    file.focus();
+  }
+});
+
+// A file that is dropped, wherever it is: a table is answered, a case that was kept is opened. A page that takes neither
+// stays as it is; by itself a browser would show the file in its place, and what was typed would be lost.
+const place = tables?.querySelector(".drop");
+const marked = (over) => place?.classList.toggle("over", over);
+const holdsFile = ({ dataTransfer }) => dataTransfer?.types.includes("Files");
+for (const name of ["dragenter", "dragover"]) {
+  document.addEventListener(name, (event) => {
+    if (!holdsFile(event)) return;
+    event.preventDefault();
+    marked(true);
   });
 }
+document.addEventListener("dragleave", (event) => { if (!event.relatedTarget) marked(false); });
+document.addEventListener("drop", (event) => {
+  if (!holdsFile(event)) return;
+  event.preventDefault();
+  marked(false);
+  const { files } = event.dataTransfer;
+  const taker = document.querySelector("input[type=file]");
+  if (!files.length || sending) return;
+  if (taker) {
+    taker.files = files;
+    taker.form.requestSubmit();
+  } else if (document.querySelector("nav a[href='/table']")) {
+    const form = new FormData();
+    form.append("table", files[0]);
+    send(files[0], form);
+  }
+});
 
 // A table that is being answered: its rows are counted here, and the page is loaded again when it is done.
 const running = document.querySelector("[data-progress]");
@@ -139,6 +172,7 @@ if (running) {
   const look = async () => {
     try {
       const answer = await fetch(running.dataset.progress, { cache: "no-store" });
+      if (unknown(answer)) { lost("new"); return; }
       if (!answer.ok) throw new Error(answer.status);
       const now = await answer.json();
       if (failures) say(words.backAgain, "yes");

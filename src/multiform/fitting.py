@@ -87,7 +87,7 @@ def training_masks(target: Array, seed: int, groups: Array | None, *, together: 
     folds = drawn_folds(target, 8, random, groups)
     n_models = next((number for most, number in EIGHTS.items() if n < most), 2 if together else 1)
     masks = [folds != fold for fold in range(n_models)]
-    masks = [mask for mask in masks if len(np.unique(target[mask])) == n_classes and not mask.all()]
+    masks = [mask for mask in masks if np.bincount(target[mask], minlength=n_classes).all() and not mask.all()]
     return [*masks] if together and len(masks) > 1 else [None, *masks]
 
 

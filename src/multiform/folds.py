@@ -227,4 +227,4 @@ def row_keys(X: Any) -> npt.NDArray[np.uint64]:
     step = max(1, CHUNK_CELLS // max(1, X.shape[1]))
     chunks = (X[i : i + step].astype(np.float64) for i in range(0, X.shape[0], step))
     # -0.0 + 0.0 = 0.0, so the two zeros have the same bits
-    return np.concatenate([((chunk + 0.0).view(np.uint64) * factors).sum(axis=1, dtype=np.uint64) for chunk in chunks])
+    return np.concatenate([(chunk + 0.0).view(np.uint64) @ factors for chunk in chunks])

@@ -34,6 +34,7 @@ MOST_STEPS, CLOSE = 3, 0.01  # of expectation maximisation: it ends when no corr
 LEAST = 0.005  # of an eigenvalue of the first guess
 CHUNK = 2_000_000  # numbers that are held at a time
 MOST_DEVIATION = 1e290  # in a model file
+LEAST_EXPONENT = -1000  # of the power of two that is a column's unit: its inverse is a number, too
 FARTHEST = 1e6  # deviations from the mean: a known entry is taken to be no farther when others are told from it
 
 
@@ -69,16 +70,14 @@ class Gaussian:
         of_all = np.asarray(X[some] if complete else X, dtype=np.float64)
         share = np.ones(len(of_all)) if weight is None else np.asarray(weight[some] if complete else weight)
         # over a power of two, which rounds nothing, no square overflows
-        exponent = np.frexp(np.nanmax(np.abs(of_all), axis=0, initial=0))[1]
-        scaled = np.ldexp(of_all, -exponent)
+        exponent = np.maximum(np.frexp(np.nanmax(np.abs(of_all), axis=0, initial=0))[1], LEAST_EXPONENT)
+        unit = np.ldexp(1.0, -exponent)
+        scaled = of_all * unit
         known = ~np.isnan(scaled)
         total = np.maximum(share @ known, np.finfo(np.float64).tiny)
-        if moments is None:
-            mean = share @ np.where(known, scaled, 0) / total
-            deviation = np.sqrt(share @ np.where(known, scaled - mean, 0) ** 2 / total)
-        else:
-            mean, deviation = (np.ldexp(one, -exponent) for one in moments)
+        mean = share @ np.where(known, scaled, 0) / total if moments is None else moments[0] * unit
         centred = np.where(known, scaled - mean, 0)
+        deviation = np.sqrt(share @ centred**2 / total) if moments is None else moments[1] * unit
         deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)  # of a column that never varies
         found = cls(np.ldexp(mean, exponent), np.ldexp(deviation, exponent), None)
         if X.shape[1] > MOST_COLUMNS:

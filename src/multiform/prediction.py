@@ -258,9 +258,10 @@ def mean_temperature(scores: Array, target: Array, weight: Array | None = None) 
     right = scores.argmax(axis=1) == target
     n_right, n_wrong = weight[right].sum(), weight[~right].sum()
     share = n_right * (n_right + 1) / (n_right + 2) + n_wrong / (n_wrong + 2)
+    by_class = np.ascontiguousarray(scores.T)  # sums over few classes are quick so
 
     def too_high(log_temperature: float) -> float:
-        return float(weight @ (1 / np.exp(np.exp(-log_temperature) * scores).sum(axis=1)) - share)
+        return float(weight @ (1 / np.exp(np.exp(-log_temperature) * by_class).sum(axis=0)) - share)
 
     least, most = guess - np.log(MOST_FACTOR), guess + np.log(MOST_FACTOR)
     if too_high(least) <= 0:

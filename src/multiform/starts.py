@@ -62,6 +62,8 @@ class ClassScatter:
             rows, center = rows[:, columns], center[columns]
         means = (membership.T @ rows) / np.where(total > 0, total, 1)
         self.means: Floats = np.where(total > 0, means - center, 0).astype(np.float32)
+        self._middle: Floats = self.means.mean(axis=0)
+        self._apart: Floats = self.means - self._middle
         self._rows, self._row_means = rows, means.astype(np.float32)
         self._share = (share / share.sum()).astype(np.float32)[:, None]
         self._classes = membership.astype(bool).astype(np.float32)
@@ -75,8 +77,7 @@ class ClassScatter:
 
     def discriminant_rows(self, noise: float, most: int) -> Floats:
         """D above, the strongest directions first: shape (at most `most`, p)."""
-        apart = self.means - self.means.mean(axis=0)
-        solved = self._solve(np.ascontiguousarray(apart.T), np.float32(max(noise, LEAST_NOISE) ** 2))
+        apart, solved = self._apart, self._solved(noise)
         # With G = (S + sigma^2 I)^-1 (mu_k - mu)^T and (mu_k - mu) G = U L U^T, D = L^-1/2 U^T G^T.
         between = (apart @ solved).astype(np.float64)
         strength, mixture = np.linalg.eigh((between + between.T) / 2)
@@ -91,17 +92,16 @@ class ClassScatter:
         With ``G_k = (S + sigma^2 I)^-1 (mu_k - mu)`` the score of a class is ``s_k = G_k (x - (mu_k + mu) / 2)``, and
         the residual of its row is ``REACH |s| - s_k``: the distance from a plane across G_k, beyond the class.
         """
-        middle = self.means.mean(axis=0)
-        apart = self.means - middle
-        solved = self._solve(np.ascontiguousarray(apart.T), np.float32(max(noise, LEAST_NOISE) ** 2)).T
-        threshold = ((self.means + middle) * solved).sum(axis=1) / 2
-        reach = REACH * (apart * solved).sum(axis=1).mean() / 2
+        solved = self._solved(noise).T
+        threshold = ((self.means + self._middle) * solved).sum(axis=1) / 2
+        reach = REACH * (self._apart * solved).sum(axis=1).mean() / 2
         norm = np.sqrt((solved**2).sum(axis=1).mean())
         rows = np.column_stack([-solved, -(reach + threshold)]) / (norm if norm > 0 else 1)
         return np.asarray(rows, dtype=np.float32)
 
-    def _solve(self, right: Floats, ridge: np.float32) -> Floats:
-        """(S + ridge I)^-1 times each column of `right`; of many columns nearly, by conjugate gradients."""
+    def _solved(self, noise: float) -> Floats:
+        """G above, (S + sigma^2 I)^-1 (mu_k - mu)^T; of many columns nearly, by conjugate gradients."""
+        right, ridge = np.ascontiguousarray(self._apart.T), np.float32(max(noise, LEAST_NOISE) ** 2)
         if len(right) <= FEW_COLUMNS:
             identity = np.eye(len(right), dtype=np.float32)
             if self._covariance is None:

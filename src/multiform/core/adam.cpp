@@ -38,9 +38,13 @@ AdamMember::AdamMember(const Problem& problem, const Member& member, const AdamS
 }
 
 void AdamMember::begin_pass() {
-    order_.clear();
-    for (const int32_t i : eligible_)
-        if (active_[static_cast<size_t>(i)] || random_.uniform() < settings_.revisit) order_.push_back(i);
+    order_.resize(eligible_.size());
+    size_t n_visited = 0;
+    for (const int32_t i : eligible_) {
+        order_[n_visited] = i;
+        n_visited += active_[static_cast<size_t>(i)] || random_.uniform() < settings_.revisit;
+    }
+    order_.resize(n_visited);
     random_.shuffle(order_);
     batch_ = 0;
     const int64_t n = static_cast<int64_t>(order_.size());

@@ -67,7 +67,9 @@ struct Gradient {
 // One tile of samples on its way from residuals to the gradient of the ratio loss.
 struct LossTile {
     static constexpr int64_t kAtOnce = 4;  // rows
-    float* residuals;  // in: A x - b, (n_rows, m * q), its rows `stride` apart; out: the gradient of the loss by it
+    // In: A x - b, (n_rows, m * q), its rows `stride` apart; out: the gradient of the loss by it. There is room for a
+    // multiple of 4 rows, and something in it.
+    float* residuals;
     int64_t stride, n_rows, n_classes, n_components;
     const int32_t* target;
     const float* weight;        // per row; null means 1

@@ -79,19 +79,24 @@ static inline Sum total(Lanes lanes) {
 
 template <typename Value>
 static void gather_dense(const Rows& rows, const Value* row, const Gathered& g, int64_t last, float* out) {
+    const float *center = rows.center, *inverse = rows.inverse_scale;
     if (g.columns != nullptr) {
         for (int64_t c = g.first; c < last; ++c) {
             const int32_t column = g.columns[c];
-            *out++ = (static_cast<float>(row[column]) - rows.center[column]) * rows.inverse_scale[column];
+            *out++ = (static_cast<float>(row[column]) - center[column]) * inverse[column];
         }
         return;
     }
-    int64_t c = g.first;
-    for (; c + kLanes <= last; c += kLanes, out += kLanes)
-        store(out, (load(row + c) - load(rows.center + c)) * load(rows.inverse_scale + c));
-    for (; c + 4 <= last; c += 4, out += 4)
-        store(out, (load_four(row + c) - load_four(rows.center + c)) * load_four(rows.inverse_scale + c));
-    for (; c < last; ++c) *out++ = (static_cast<float>(row[c]) - rows.center[c]) * rows.inverse_scale[c];
+    const int64_t width = last - g.first;
+    row += g.first, center += g.first, inverse += g.first;
+    int64_t c = 0;
+    for (; c + kLanes <= width; c += kLanes) store(out + c, (load(row + c) - load(center + c)) * load(inverse + c));
+    const auto four = [=](int64_t at) {
+        store(out + at, (load_four(row + at) - load_four(center + at)) * load_four(inverse + at));
+    };
+    for (; c + 4 <= width; c += 4) four(c);
+    if (c < width && width >= 4) four(width - 4);  // some of them once more
+    for (; c < width && width < 4; ++c) out[c] = (static_cast<float>(row[c]) - center[c]) * inverse[c];
 }
 
 // Stored values stand in ascending columns, and so do the selected ones.
@@ -122,14 +127,13 @@ static inline Four picked(Four a, Four b) {
 }
 
 // Four rows of four numbers become columns.
-static inline void turn(const float* from, int64_t from_stride, float* to, int64_t to_stride) {
-    Four in[4];
-    for (int i = 0; i < 4; ++i) in[i] = load_four(from + i * from_stride);
-    const Four left = picked<0, 4, 1, 5>(in[0], in[1]), left_too = picked<0, 4, 1, 5>(in[2], in[3]);
-    const Four right = picked<2, 6, 3, 7>(in[0], in[1]), right_too = picked<2, 6, 3, 7>(in[2], in[3]);
-    const Four out[4] = {picked<0, 1, 4, 5>(left, left_too), picked<2, 3, 6, 7>(left, left_too),
-                         picked<0, 1, 4, 5>(right, right_too), picked<2, 3, 6, 7>(right, right_too)};
-    for (int i = 0; i < 4; ++i) store(to + i * to_stride, out[i]);
+static inline void turn(Four (&rows)[4]) {
+    const Four left = picked<0, 4, 1, 5>(rows[0], rows[1]), left_too = picked<0, 4, 1, 5>(rows[2], rows[3]);
+    const Four right = picked<2, 6, 3, 7>(rows[0], rows[1]), right_too = picked<2, 6, 3, 7>(rows[2], rows[3]);
+    rows[0] = picked<0, 1, 4, 5>(left, left_too);
+    rows[1] = picked<2, 3, 6, 7>(left, left_too);
+    rows[2] = picked<0, 1, 4, 5>(right, right_too);
+    rows[3] = picked<2, 3, 6, 7>(right, right_too);
 }
 
 // The same from columns: 16 of them and 16 samples at a time, whole vectors where these follow each other.
@@ -161,8 +165,12 @@ static void gather_columns(const Rows& rows, const Gathered& g, int64_t last) {
             float* out = g.out + begin * g.stride + first - g.first;
             if (count == kLanes && width == kLanes)
                 for (int64_t i = 0; i < kLanes; i += 4)
-                    for (int64_t c = 0; c < kLanes; c += 4)
-                        turn(block + c * kLanes + i, kLanes, out + i * g.stride + c, g.stride);
+                    for (int64_t c = 0; c < kLanes; c += 4) {
+                        Four square[4];
+                        for (int64_t k = 0; k < 4; ++k) square[k] = load_four(block + (c + k) * kLanes + i);
+                        turn(square);
+                        for (int64_t k = 0; k < 4; ++k) store(out + (i + k) * g.stride + c, square[k]);
+                    }
             else
                 for (int64_t i = 0; i < count; ++i)
                     for (int64_t c = 0; c < width; ++c) out[i * g.stride + c] = block[c * kLanes + i];
@@ -257,6 +265,34 @@ static inline float sum_of_squares(const float* values, int64_t length) {
     return sum + ((rest[0] + rest[1]) + (rest[2] + rest[3]));
 }
 
+// Those of four rows that are `stride` apart, a lane each: the same sums to the bit.
+static inline Four sums_of_squares(const float* rows, int64_t stride, int64_t length) {
+    Four sum = {}, parts[4];
+    int64_t c = 0;
+    if (length >= kLanes) {
+        Lanes lanes[4] = {};
+        for (; c + kLanes <= length; c += kLanes)
+            for (int i = 0; i < 4; ++i) lanes[i] += load(rows + i * stride + c) * load(rows + i * stride + c);
+        for (int i = 0; i < 4; ++i) {
+            Four four[4];
+            std::memcpy(four, &lanes[i], sizeof four);
+            parts[i] = (four[0] + four[2]) + (four[1] + four[3]);
+        }
+        turn(parts);
+        sum = (parts[0] + parts[2]) + (parts[1] + parts[3]);
+        if (c == length) return sum;
+    }
+    for (int i = 0; i < 4; ++i) parts[i] = Four{};
+    for (; c + 4 <= length; c += 4)
+        for (int i = 0; i < 4; ++i) parts[i] += load_four(rows + i * stride + c) * load_four(rows + i * stride + c);
+    turn(parts);
+    for (; c < length; ++c) {
+        const Four value = {rows[c], rows[stride + c], rows[2 * stride + c], rows[3 * stride + c]};
+        parts[0] += value * value;
+    }
+    return sum + ((parts[0] + parts[1]) + (parts[2] + parts[3]));
+}
+
 static void member_values(const float* residuals, int64_t stride, int64_t n_rows, int64_t n_classes,
                           int64_t n_components, float* out) {
     for (int64_t i = 0; i < n_rows; ++i)
@@ -264,45 +300,54 @@ static void member_values(const float* residuals, int64_t stride, int64_t n_rows
             out[i * n_classes + k] = sum_of_squares(residuals + i * stride + k * n_components, n_components);
 }
 
-// values *= factor; 0 where the factor is 0, whatever they are.
-static inline void scale(float* values, int64_t length, float factor) {
-    const int32_t kept = factor == 0.0f ? 0 : -1;
-    const auto lanes = [&](const float* at) { return (Lanes)((Whole)(load(at) * factor) & kept); };
-    const auto four = [&](const float* at) { return (Four)((WholeFour)(load_four(at) * factor) & kept); };
+// values * factor; 0 where the factor is 0, whatever they are.
+template <typename Values>
+static inline Values scaled(Values values, float factor) {
+    const Values by = Values{} + factor;
+    return by == 0.0f ? Values{} : values * by;
+}
+
+// Four rows that are `stride` apart times a factor each.
+static inline void scale(float* rows, int64_t stride, int64_t length, Four factor) {
     if (length < 4) {
-        for (int64_t c = 0; c < length; ++c) values[c] = kept ? values[c] * factor : 0.0f;
+        for (int i = 0; i < 4; ++i)
+            for (int64_t c = i * stride; c < i * stride + length; ++c)
+                rows[c] = factor[i] == 0.0f ? 0.0f : rows[c] * factor[i];
         return;
     }
-    const Four last = four(values + length - 4);  // it may overlap what comes before, and so is read first
+    Four last[4];  // it may overlap what comes before, and so is read first
+    for (int i = 0; i < 4; ++i) last[i] = scaled(load_four(rows + i * stride + length - 4), factor[i]);
     int64_t c = 0;
-    for (; c + kLanes <= length; c += kLanes) store(values + c, lanes(values + c));
-    for (; c + 4 < length; c += 4) store(values + c, four(values + c));
-    if (c < length) store(values + length - 4, last);
+    for (; c + kLanes <= length; c += kLanes)
+        for (int i = 0; i < 4; ++i) store(rows + i * stride + c, scaled(load(rows + i * stride + c), factor[i]));
+    for (; c + 4 < length; c += 4)
+        for (int i = 0; i < 4; ++i) store(rows + i * stride + c, scaled(load_four(rows + i * stride + c), factor[i]));
+    if (c < length)
+        for (int i = 0; i < 4; ++i) store(rows + i * stride + length - 4, last[i]);
 }
 
 // loss(x) = w sum over j != y of max(alpha, f_y / f_j)                                           (paper, 2.2)
 // d loss / d f_y = w sum over active j of 1 / f_j,   d loss / d f_j = - w f_y / f_j^2,   d f_k / d R_k = 2 R_k
 //
-// Four rows stand side by side: each is added up class by class, and a sum over rows goes row by row.
+// Four rows stand side by side, a lane each; a sum over rows goes row by row. A lane beyond the last row has no weight.
 static double ratio_loss(const LossTile& tile) {
-    constexpr float tiny = 1e-30f;  // a sample that a separator meets exactly: f = 0
     const int64_t m = tile.n_classes, q = tile.n_components;
-    const Four alpha = Four{} + tile.alpha, zero = {};
+    const Four alpha = Four{} + tile.alpha, zero = {}, tiny = zero + 1e-30f;  // where a separator meets a sample: f = 0
     double loss = 0;
     for (int64_t first = 0; first < tile.n_rows; first += 4) {
         const int64_t n = std::min<int64_t>(4, tile.n_rows - first);
-        float* residual = tile.residuals + first * tile.stride;
+        float* residuals = tile.residuals + first * tile.stride;
+        for (int64_t k = 0; k < m; ++k) {
+            const Four f = sums_of_squares(residuals + k * q, tile.stride, q) + tile.noise_energy[k];
+            store(tile.member_values + 4 * k, f < tiny ? tiny : f);
+        }
         WholeFour target = {};
         Four weight = {}, own = {}, own_slope = {}, losses = {};
-        if (n < 4) std::fill_n(tile.member_values, 4 * m, 1.0f);
         for (int64_t i = 0; i < n; ++i) {
-            float* f = tile.member_values + i;
-            for (int64_t k = 0; k < m; ++k)
-                f[4 * k] = std::max(sum_of_squares(residual + i * tile.stride + k * q, q) + tile.noise_energy[k], tiny);
             const int32_t y = tile.target[first + i];
             target[i] = y;
             weight[i] = (tile.weight == nullptr ? 1.0f : tile.weight[first + i]) * tile.class_weight[y];
-            own[i] = f[4 * y];
+            own[i] = tile.member_values[4 * y + i];
         }
         const Four factor = weight * tile.scale;
         for (int64_t j = 0; j < m; ++j) {
@@ -316,12 +361,11 @@ static double ratio_loss(const LossTile& tile) {
         for (int64_t i = 0; i < n; ++i) {
             loss += static_cast<double>(weight[i]) * static_cast<double>(losses[i]);
             tile.active[first + i] = own_slope[i] > 0;
-            tile.slope[4 * target[i] + i] = own_factor[i];
-            for (int64_t k = 0; k < m; ++k) {
-                const float slope = tile.slope[4 * k + i];
-                tile.class_slope[k] += static_cast<double>(slope);
-                scale(residual + i * tile.stride + k * q, q, 2.0f * slope);
-            }
+        }
+        for (int64_t k = 0; k < m; ++k) {
+            const Four slope = target == static_cast<int32_t>(k) ? own_factor : load_four(tile.slope + 4 * k);
+            for (int64_t i = 0; i < n; ++i) tile.class_slope[k] += static_cast<double>(slope[i]);
+            scale(residuals + k * q, tile.stride, q, 2.0f * slope);
         }
     }
     return loss;

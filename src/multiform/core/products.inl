@@ -46,24 +46,24 @@ static inline bool any(const float* at) {
 #endif
 }
 
-// out[i, :] (+)= sum over the n inner indices k of a(i, k) b[k, :]   for kRows rows i and V vectors of columns,
+// out[i, :] (+)= sum over the n inner indices k of a(i, k) b[k, :]   for R rows i and V vectors of columns,
 // where a(i, k) = a[i * a_stride + k] and k runs from 0, or with `Transposed` a[k * a_stride + i] for the listed k.
-template <int V, bool Transposed>
+template <int R, int V, bool Transposed>
 static inline void block(const float* a, int64_t a_stride, int64_t n, const int32_t* listed, const float* b,
                          int64_t b_stride, float* out, int64_t out_stride, bool more) {
-    Vector sum[kRows][V];
-    for (int i = 0; i < kRows; ++i)
+    Vector sum[R][V];
+    for (int i = 0; i < R; ++i)
         for (int v = 0; v < V; ++v) sum[i][v] = more ? load_vector(out + i * out_stride + v * kWidth) : Vector{};
     for (int64_t at = 0; at < n; ++at) {
         const int64_t k = Transposed ? listed[at] : at;
         Vector row[V];
         for (int v = 0; v < V; ++v) row[v] = load_vector(b + k * b_stride + v * kWidth);
-        for (int i = 0; i < kRows; ++i) {
+        for (int i = 0; i < R; ++i) {
             const float value = Transposed ? a[k * a_stride + i] : a[i * a_stride + k];
             for (int v = 0; v < V; ++v) sum[i][v] += row[v] * value;
         }
     }
-    for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < R; ++i)
         for (int v = 0; v < V; ++v) std::memcpy(out + i * out_stride + v * kWidth, &sum[i][v], sizeof(Vector));
 }
 
@@ -81,9 +81,14 @@ static void panel(const float* a, int64_t a_stride, int64_t n_rows, int64_t n, c
             n += any<V>(b + k * b_stride);
         }
     }
-    for (int64_t i = 0; i < n_rows; i += kRows)
-        block<V, Transposed>(a + i * (Transposed ? 1 : a_stride), a_stride, n, listed, b, b_stride,
-                             out + i * out_stride, out_stride, more);
+    for (int64_t i = 0; i < n_rows; i += kRows) {
+        const float* from = a + i * (Transposed ? 1 : a_stride);
+        float* to = out + i * out_stride;
+        if (n_rows - i > kRows / 2)
+            block<kRows, V, Transposed>(from, a_stride, n, listed, b, b_stride, to, out_stride, more);
+        else
+            block<kRows / 2, V, Transposed>(from, a_stride, n, listed, b, b_stride, to, out_stride, more);
+    }
 }
 
 template <bool Transposed>

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -146,7 +146,7 @@ class _AdamState(_CpuState):
         moments: Sequence[Moments] | None,
     ) -> None:
         super().__init__(engine, problem, batch)
-        settings: dict[str, Any] = asdict(solver)
+        settings: dict[str, Any] = dict(vars(solver))
         self._moments: list[tuple[Floats, Floats]] = []
         by_row = settings.pop("by_row")
         if by_row:
@@ -186,7 +186,7 @@ class _CpmState(_CpuState):
         super().__init__(engine, problem, batch)
         # Members are side by side, else the classes of a row, or the tiles that are looked at together.
         self._n_threads = min(engine.n_threads, max(len(batch), problem.n_classes, 16))
-        settings: dict[str, Any] = asdict(solver)
+        settings: dict[str, Any] = dict(vars(solver))
         del settings["n_passes"], settings["step"]
         settings["max_entries"] = solver.max_entries * problem.n_classes
         for member, start in enumerate(batch.starts(problem)):

@@ -128,6 +128,8 @@ def _unfamiliar(error: Any) -> Problem:
 
 
 def _sentence(error: Any) -> str:
+    if isinstance(error, UnicodeError):
+        return "a text holds half of a letter (a lone surrogate); send whole ones."
     return " ".join(str(error).split())
 
 

@@ -69,15 +69,15 @@ class _Bedside:
 
     async def _changed(self, request: Request, id: str | None) -> Response:
         form, words = await form_of(request), self.render.words(request)
-        if form.get("action") == "delete" and id is not None:
-            self.sessions.drop(id)
-            return RedirectResponse("/", 303)
 
         def changed() -> str | dict[str, Any]:
             known = self.sessions.new().id if id is None else id
             with self.sessions.at(known) as case:
                 if id is not None and whole(form, "version") != case.version:
-                    return f"{known}?changed"
+                    return f"/cases/{known}?changed"
+                if id is not None and form.get("action") == "delete":
+                    self.sessions.drop(id)
+                    return "/"
                 try:
                     mend = self.act(case, form, words)
                 except ValueError as error:  # what a session refuses: the page says so, and shows where the case stands
@@ -85,7 +85,7 @@ class _Bedside:
                 else:
                     if not mend:
                         case.version += 1
-                        return known
+                        return f"/cases/{known}"
                     place = form["action"], self.test(form) if form["action"] == "correct" else None
                     told = self.told(case, words, mend, place)
             if id is None:  # nothing came of it: there is no case yet
@@ -95,7 +95,7 @@ class _Bedside:
 
         found = await request.app.state.work(changed)
         if isinstance(found, str):
-            return RedirectResponse(f"/cases/{found}", 303)
+            return RedirectResponse(found, 303)
         return self.render(request, "case.html", **found)
 
     async def look(self, request: Request) -> Response:

@@ -127,6 +127,21 @@ def test_what_is_known_after_the_end_may_bring_doubt_back(bedside):
         assert "no test is left" not in page
 
 
+def test_a_number_a_little_beyond_training_is_used_and_noted(bedside, desk):
+    """Farther beyond it would be asked for again, or be taken as unknown."""
+    note = "age is 85, beyond what training had (20 to 84), though not far. It is used."
+    where = begun(bedside.page, f0="85")
+    for page in (where, f"{where}/summary"):
+        assert note in bedside.page.get(page).text
+    assert "It is used" not in bedside.page.get(begun(bedside.page, f0="84")).text
+    case = {"f0": "85", "f1": "yes", "f2": "150", "f3": "7", "f4": "2024-05-05"}
+    answer = desk.page.post("/cases", data=case).headers["location"].partition("#")[0]
+    assert note in desk.page.get(answer).text
+    far = desk.page.post("/cases", data=case | {"f0": "500"}).headers["location"].partition("#")[0]
+    assert "It is used" not in desk.page.get(far).text
+    assert "age is 500, and training had 20 to 84. It is taken as unknown." in desk.page.get(far).text
+
+
 def test_a_result_says_of_which_test_it_is(bedside):
     """Of a test of several; what it is called is not what it costs."""
     page = bedside.page.get("/").text

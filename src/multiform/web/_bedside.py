@@ -270,6 +270,7 @@ class _Bedside:
             asked = [entry for _, _, found in others for entry in found]
         ranked = sorted(chances.items(), key=lambda one: -one[1])
         numbered, ahead = dict(colours(self.model.classes)), session.ahead
+        strange = session.unfamiliar(session.observed) if session.notes else []
         return {
             "case_id": case.id,
             "version_of_case": case.version,
@@ -297,8 +298,8 @@ class _Bedside:
             "others_open": place is not None and place[0] == "known",
             "open_tests": [(self.tests.index(test), test) for test in open_tests],
             "notes": [
-                self.form.unlike("recorded_not_used", one.feature, one.value, words)
-                for one in (session.unfamiliar(session.observed) if session.notes else ())
+                *(self.form.unlike("recorded_not_used", one.feature, one.value, words) for one in strange),
+                *self.form.outside(session.observed, words, [one.feature for one in strange]),
             ],
             "picture": path_picture(ahead, self.model.classes, words, session.pending),
             "key": colours(self.model.classes),

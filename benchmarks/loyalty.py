@@ -66,7 +66,7 @@ def build_patches(n_jobs: int, seed: int) -> Any:
     return Pipeline([("patches", patches), ("lem", machine)])
 
 
-def loyalty_model(name: str, cv: int | str, **parameters: Any) -> Model:
+def loyalty_model(name: str, cv: int | str = "auto", **parameters: Any) -> Model:
     """``LoyaltyClassifier`` around QMS with these parameters, beta = 0.05 and gamma = 20."""
     note = ", ".join(f"{key}={value!r}" for key, value in {**parameters, "cv": cv}.items())
     return Model(name, partial(build_loyalty, parameters, cv), "multiform", note, ours=True)
@@ -78,7 +78,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "LEM, accurate": {"n_components": 36, "alpha": 0.5},
 }
 OURS = (
-    loyalty_model("LEM", "auto", **SETTINGS["LEM"]),
+    loyalty_model("LEM", **SETTINGS["LEM"]),
     loyalty_model("LEM, accurate", FOLDS, **SETTINGS["LEM, accurate"]),
     Model("LEM, lifted", build_lifted, "multiform", f"600 Nystroem features too, cv={FOLDS}", ours=True),
     Model(

@@ -1,6 +1,7 @@
 """Time and memory, measured the same way for everybody."""
 
 import gc
+import importlib
 import multiprocessing
 import statistics
 import sys
@@ -59,7 +60,8 @@ def interleaved(
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Hold BLAS and OpenMP to ``count`` threads."""
+    """Hold BLAS and OpenMP to ``count`` threads, those of the peers, too: what is loaded later hears of no limit."""
+    importlib.import_module("sklearn.linear_model")  # with OpenMP, and the BLAS of SciPy
     with threadpool_limits(limits=count):
         yield
 

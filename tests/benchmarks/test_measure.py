@@ -4,8 +4,9 @@ import sys
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
-from benchmarks.measure import in_fresh_process, interleaved, peak_memory, timed
+from benchmarks.measure import in_fresh_process, interleaved, peak_memory, threads, timed
 
 
 def test_functions_take_turns():
@@ -40,3 +41,16 @@ def allocate_and_free(megabytes):
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's high-water mark is Linux's")
 def test_a_peak_is_seen_although_it_is_gone():
     assert in_fresh_process(allocate_and_free, 200) == pytest.approx(200, rel=0.05)
+
+
+def threads_of_a_peer():
+    """What libraries go by when a peer is imported under the limit only."""
+    with threads(1):
+        from sklearn.linear_model import LogisticRegression
+
+        LogisticRegression().fit(np.arange(20.0)[:, None], np.arange(20) > 10)
+        return {library["num_threads"] for library in threadpool_info()}
+
+
+def test_peers_that_are_imported_later_have_the_same_cores():
+    assert in_fresh_process(threads_of_a_peer) == {1}

@@ -42,7 +42,7 @@ from multiform.inputs import (
     used_samples,
     without_gaps,
 )
-from multiform.partners import Partner, cross_fitted, partners_named, read_rows
+from multiform.partners import Partner, cross_fitted, partners_named, read_rows, require_dense
 from multiform.prediction import expected_values, log_scores, mean_temperature, probabilities
 from multiform.selection import choose
 from multiform.separators import Scaling, Separators, entries_of
@@ -280,6 +280,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(asked, str) and asked == "auto":
             asked = usual_partners(*X.shape, sparse=scipy.sparse.issparse(X))
         others = partners_named(asked, n_folds)
+        if others:
+            require_dense(X)
         if categories is not None:
             categories, X = categories.crossed(X, target, folds, len(classes))
         encodings = Encodings(self.encodings).fit(X, gaps, finer=not others)
@@ -452,7 +454,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = (isinstance(self.partners, str) and self.partners == "auto") or not self.partners
         tags.input_tags.allow_nan = self.missing == "expectation"
         tags.input_tags.categorical = True
         return tags

@@ -261,7 +261,7 @@ def test_what_is_asked_for_is_checked():
         QMSClassifierCV(partners=[object()]).fit(X, y)
     with pytest.raises(ValueError, match="The 'partners' parameter of QMSClassifierCV must be"):
         QMSClassifierCV(partners="bees").fit(X, y)
-    with pytest.raises(ValueError, match=r"need dense X; use X.toarray\(\), or partners=None"):
+    with pytest.raises(ValueError, match=r"need dense X, and X is sparse; use X.toarray\(\), or partners=None"):
         QMSClassifierCV(partners="trees", encodings=["plain"]).fit(scipy.sparse.csr_array(X), y)
 
 

@@ -134,10 +134,17 @@ def partners_named(asked: Any, n_folds: int) -> dict[str, Any]:
     return named
 
 
+def require_dense(X: Any) -> None:
+    """Refuse what partners do not read."""
+    if scipy.sparse.issparse(X):
+        raise ValueError(
+            "partners of QMSClassifierCV need dense X, and X is sparse; use X.toarray(), or partners=None."
+        )
+
+
 def read_rows(X: Any, scaling: Scaling) -> Floats:
     """The plain columns, the first of those that separators read, scaled in double precision, then single."""
-    if scipy.sparse.issparse(X):
-        raise ValueError("partners of QMSClassifierCV need dense X; use X.toarray(), or partners=None.")
+    require_dense(X)
     p = X.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
         scaled = (np.asarray(X, dtype=np.float64) - scaling.center[:p]) / scaling.scale[:p]

@@ -436,6 +436,11 @@ class TableClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _frame(self, X: Any) -> Any:
         return without(as_frame(X), list(self.missing))
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
     # -------------------------------------------------------------------------------------------- model files
 
     def _get_state(self) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 Servers run in processes of their own, and are asked over one connection that stays open. The peer of one row is a
 Starlette application that returns a constant, run by the same uvicorn; of a block, the bare `predict` in a process of
-its own with as many threads, asked in turns; the same Starlette, which takes the block and does nothing, is the floor.
+its own with as many threads, asked in turns. Two do nothing but take the block: the same Starlette, and a bare socket,
+which is the floor.
 """
 
 import http.client
 import io
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -46,6 +48,18 @@ app = Starlette(routes=[Route("/", constant, methods=["POST"])])
 uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False)).run(sockets=[listening])
 """
 
+SOCKET = """
+import socket, numpy as np
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+connection, _ = listening.accept()
+while size := connection.recv(8, socket.MSG_WAITALL):
+    body = memoryview(np.empty(int.from_bytes(size, "big"), np.uint8))
+    while body:
+        body = body[connection.recv_into(body) :]
+    connection.sendall(b".")
+"""
+
 
 class Server:
     """A server in a process of its own, and one connection to it."""
@@ -79,6 +93,22 @@ def running(*words: str) -> Iterator[Server]:
                 yield server
         finally:
             process.terminate()
+
+
+@contextmanager
+def received() -> Iterator[Callable[[bytes], bytes]]:
+    """A function that sends bytes to another process, and returns when that has them in memory."""
+    command = [sys.executable, "-c", SOCKET]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        with socket.create_connection(("127.0.0.1", int(process.stdout.readline()))) as connection:
+
+            def send(body: bytes) -> bytes:
+                connection.sendall(len(body).to_bytes(8, "big"))
+                connection.sendall(body)
+                return connection.recv(1)
+
+            yield send
 
 
 def serving(path: Path) -> Any:
@@ -180,13 +210,14 @@ def block_table(folder: Path, repeats: int, seed: int) -> Table:
     with pa.ipc.new_stream(stream, arrays.schema) as writer:
         writer.write_table(arrays)
     bodies = {"Arrow IPC": (stream.getvalue(), ARROW), "JSON": (json.dumps({"rows": X.tolist()}).encode(), "")}
-    columns = ["body", "MB", "s", "predict itself, s", "share", "only taken, s"]
+    columns = ["body", "MB", "s", "predict itself, s", "share", "Starlette, s", "bare socket, s"]
     table = Table(f"/v1/predict, {N_BLOCK:,} x {N_PIXELS} float32", columns)
-    table.formats = {"MB": ".1f", "s": ".3f", "predict itself, s": ".3f", "share": ".0%", "only taken, s": ".3f"}
+    table.formats = {"MB": ".1f", "share": ".0%"} | {name: ".3f" for name in columns if name.endswith("s")}
     command = [sys.executable, "-c", PREDICT, str(folder / "block.mfm"), str(folder / "block.npy")]
     with (
         serving(folder / "block.mfm") as server,
         running("-c", CONSTANT) as constant,
+        received() as bare,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as alone,
     ):
         assert alone.stdin is not None
@@ -197,10 +228,17 @@ def block_table(folder: Path, repeats: int, seed: int) -> Table:
             for _ in range(repeats + 1):
                 alone.stdin.write("\n")
                 itself = float(alone.stdout.readline())
-                rounds.append((itself, seconds(ask), seconds(partial(constant.ask, "/", body))))
-            itself, taken, floor = (median(one) for one in zip(*rounds[1:], strict=True))
-            row = {"body": name, "MB": len(body) / 1e6, "s": taken, "predict itself, s": itself, "only taken, s": floor}
-            table.append(row | {"share": itself / taken})
+                floors = (partial(constant.ask, "/", body), partial(bare, body))
+                rounds.append((itself, seconds(ask), *map(seconds, floors)))
+            itself, taken, *floors_s = (median(one) for one in zip(*rounds[1:], strict=True))
+            row = {
+                "body": name,
+                "MB": len(body) / 1e6,
+                "s": taken,
+                "predict itself, s": itself,
+                "share": itself / taken,
+            }
+            table.append(row | dict(zip(columns[-2:], floors_s, strict=True)))
         alone.stdin.close()
     return table
 

@@ -1,4 +1,4 @@
-"""Draws docs/images/page-*.webp, every view at both widths: ``PYTHONPATH=src:. python docs/page_pictures.py``.
+"""Draws docs/images/page-*.webp, every view at both widths: ``PYTHONPATH=. python docs/page_pictures.py``.
 
 It needs Chromium. The plan and the model are of heart disease, as `multiform.datasets` has it.
 """

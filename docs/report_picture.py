@@ -1,4 +1,4 @@
-"""Draws docs/images/report.webp, the top of a report: ``PYTHONPATH=src:. python docs/report_picture.py``.
+"""Draws docs/images/report.webp, the top of a report: ``PYTHONPATH=. python docs/report_picture.py``.
 
 It needs Chromium. The table is the Cleveland heart data of `multiform.datasets`, as people would write it.
 """

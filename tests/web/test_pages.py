@@ -127,6 +127,19 @@ def test_what_is_known_after_the_end_may_bring_doubt_back(bedside):
         assert "no test is left" not in page
 
 
+def test_a_number_that_can_be_read_in_two_ways_is_asked_for(bedside):
+    """1,234 is what an English page shows for 1234, and what a German hand writes for 1.234."""
+    form = {"action": "observe", "test": "0", "version": "0", "f0": "1,234"}
+    assert "“1,234” can be read in two ways: type 1234 or 1.234." in bedside.page.post("/cases", data=form).text
+    german = {"accept-language": "de"}
+    page = bedside.page.post("/cases", data=form | {"f0": "1.234"}, headers=german).text
+    assert "„1.234“ lässt sich auf zwei Arten lesen: Tragen Sie 1234 oder 1,234 ein." in page
+    for text, language in (("1.234", "en"), ("1,234", "de"), ("61,5", "en"), ("0,123", "en")):
+        page = bedside.page.post("/cases", data=form | {"f0": text}, headers={"accept-language": language}).text
+        assert "zwei Arten" not in page
+        assert "two ways" not in page
+
+
 def test_a_number_a_little_beyond_training_is_used_and_noted(bedside, desk):
     """Farther beyond it would be asked for again, or be taken as unknown."""
     note = "age is 85, beyond what training had (20 to 84), though not far. It is used."

@@ -180,6 +180,8 @@ def typed(entry: Entry, form: Mapping[str, str], words: Words) -> tuple[Entry, A
     if not text:
         return (entry if entry.optional else replace(entry, mend=words("needs_value"))), None
     if entry.kind == "number" or entry.numeric:
+        if readings := words.both_readings(text):
+            return replace(entry, mend=words("two_numbers", got=text, one=readings[0], other=readings[1])), None
         value = as_number(text)
         if value is None:
             return replace(entry, mend=words("needs_number", example=words.plain(12.5), got=text)), None

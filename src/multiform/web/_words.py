@@ -128,6 +128,18 @@ class Words:
         """A number as it is typed into a field: without marks between the thousands."""
         return f"{value:.12g}".replace(".", self._sentences["decimal"])
 
+    def both_readings(self, text: str) -> tuple[str, str] | None:
+        """What 1,234 may mean where numbers are shown with such marks between the thousands, None if it is certain.
+
+        >>> english, german = languages()["en"], languages()["de"]
+        >>> english.both_readings("1,234"), german.both_readings("1,234"), german.both_readings("-1.234")
+        (('1234', '1.234'), None, ('-1234', '-1,234'))
+        """
+        mark = self._sentences["thousands"]
+        if not re.fullmatch(rf"[-\N{{MINUS SIGN}}]?[1-9]\d{{0,2}}{re.escape(mark)}\d{{3}}", text):
+            return None
+        return text.replace(mark, ""), text.replace(mark, self._sentences["decimal"])
+
     def percent(self, share: float, digits: int = 0) -> str:
         """A share. What is neither all nor nothing is never said to be."""
         least = 10.0 ** -(digits + 2)

@@ -1,4 +1,6 @@
-"""Which levels are considered, and which one is chosen."""
+"""Which levels are considered, which one is chosen, and how it is eased along a plan."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 
 from multiform import DiagnosisPlanner
 from multiform.diagnosis import FrontierPoint
-from multiform.diagnosis._plan import follow
+from multiform.diagnosis._eases import MOST_EASE, PANELS, Walked
+from multiform.diagnosis._judge import NOBODY_STOPS
+from multiform.diagnosis._plan import Plan, follow
 from multiform.diagnosis._planning import LADDERS, chosen_level, considered
 from tests.diagnosis.worlds import COSTS, gated, patients
 
@@ -66,7 +70,56 @@ def test_one_walk_tells_of_every_level(policy):
         for level in (0.0, 0.004, 0.05, 0.3, 1.0):
             judge = planning.judge.without(fold)
             opinion = judge.walk(judge.unseen, planning.n)
-            found = follow(plan, planning.tariff, opinion, level, planning.values, planning.undone, own)
+            walked = Walked(planning.blind_to(fold), plan, planning.judge.models.fold != fold)
+            eased = replace(plan, eases=walked.eases(level))
+            found = follow(eased, planning.tariff, opinion, level, planning.values, planning.undone, own)
             cost, answer = trace.at(level)
             np.testing.assert_allclose(cost[own], found.cost)
             np.testing.assert_array_equal(answer[own], found.answer)
+
+
+def walked_along(order, costs, level):
+    X, y = patients(300)
+    *_, planning = DiagnosisPlanner(costs, level=level, cv=2, random_state=0)._prepare(X, y)
+    plan = Plan.of_order(tuple(planning.tariff.position(test) for test in order), 0)
+    return planning, Walked(planning, plan, np.ones(300, dtype=bool))
+
+
+def test_less_doubt_is_asked_for_before_a_cheap_test_than_before_a_dear_one():
+    """The test that is last is free in the one tariff, and nearly the whole panel in the other."""
+    order = list(COSTS)
+    last = {}
+    for price in (0.01, 1000.0):
+        _, walked = walked_along(order, {**COSTS, order[-1]: price}, 0.02)
+        last[price] = walked.eases(0.02)[len(order) - 1]
+    assert last[0.01] < 1 < last[1000.0]
+
+
+def test_eased_levels_cost_the_patients_they_were_learnt_from_no_more():
+    """Of these patients nobody pays and forgoes less at any level that is one for all places."""
+    planning, walked = walked_along(list(COSTS), COSTS, 0.02)
+    plan, level = walked.plan, 0.02
+    eases = walked.eases(level)
+    assert len(eases) == len(plan) + 1
+    assert all(1 / MOST_EASE - 1e-9 <= ease <= MOST_EASE + 1e-9 for ease in eases)
+
+    def total(eases):
+        judge = planning.judge
+        found = follow(
+            replace(plan, eases=eases), planning.tariff, judge.walk(judge.unseen, planning.n), level, planning.values
+        )
+        forgone = np.zeros(planning.n)
+        for node in np.unique(found.node):
+            held = 0 if node < 0 else plan.held[node] | 1 << plan.tests[node]
+            fact = judge.forgone(judge.unseen_answer(held))[0]
+            here = found.node == node
+            forgone[here] = ((fact + judge.regrets(np.array([held]))[0]) / 2)[here]
+        return float(np.mean(found.cost / planning.tariff.panel_cost + forgone / (PANELS * level)))
+
+    assert total(eases) == pytest.approx(walked.total(level))
+    assert total(eases) <= min(total((ease,) * len(eases)) for ease in (0.2, 0.5, 1.0, 2.0, 5.0))
+
+
+def test_where_nobody_or_everybody_stops_nothing_is_eased():
+    _, walked = walked_along(list(COSTS), COSTS, 0.02)
+    assert walked.eases(NOBODY_STOPS) == walked.eases(1.0) == ()

@@ -268,9 +268,9 @@ def carried(before: Doubles, doubt: Doubles, memory: float) -> Doubles:
     return found.astype(np.float32).astype(np.float64)  # as `Judge.opinion`: who stops must not depend on who asks
 
 
-def suffices(doubt: Array, level: float) -> Bools:
+def suffices(doubt: Array, level: float | Array) -> Bools:
     """Whether the evidence suffices. Doubts are single precision numbers, so that is what the level is read as."""
-    return np.asarray(doubt <= np.float32(level))
+    return np.asarray(doubt <= np.asarray(level, dtype=np.float32))
 
 
 class Judge:
@@ -471,6 +471,10 @@ class Judge:
     def regrets(self, sets: Sets) -> Floats:
         """What the training patients are expected to forgo by stopping on each set, whatever the rule: (n_sets, n)."""
         return np.stack(self._told(sets.tolist())[2])
+
+    def doubts(self, tests: int) -> Doubles:
+        """Of the training patients on a set, each for itself."""
+        return np.asarray(self._told([tests])[1][0], dtype=np.float64)
 
     def stopped(self, level: float, sets: Sets) -> Words:
         """Who of the training patients stops on each set, packed: shape (n_sets, n_words)."""

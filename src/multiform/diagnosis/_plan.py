@@ -51,6 +51,9 @@ class Plan:
         an entry for each diagnosis.
     joined : tuple of bool
         Whether each node's test is ordered together with that of the next; empty where none is.
+    eases : tuple of float
+        What the level is multiplied by where patients may stop: at the start, then after each node's test; empty where
+        it is the level everywhere.
     """
 
     tests: tuple[int, ...]
@@ -58,6 +61,7 @@ class Plan:
     following: tuple[tuple[int, ...], ...]
     ways: tuple[tuple[Way, ...], ...] | None = None
     joined: tuple[bool, ...] = ()
+    eases: tuple[float, ...] = ()
 
     @classmethod
     def of_order(cls, order: tuple[int, ...], known: int) -> Plan:
@@ -95,7 +99,14 @@ class Plan:
             require(type(together) is bool, "the plan does not say what is ordered together")
             after = self.following[node]
             require(not together or (len({*after}) == 1 and after[0] >= 0), "a test is ordered together with none")
+        require(len(self.eases) in (0, len(self) + 1), "the plan has parts of several lengths")
+        require_numbers(self.eases, "an ease of the plan")
+        require(all(ease >= 0 for ease in self.eases), "an ease of the plan is negative")
         return self
+
+    def ease(self, node: int) -> float:
+        """What the level is multiplied by after this node's test; of -1, at the start."""
+        return self.eases[node + 1] if self.eases else 1.0
 
     def joins(self, node: int) -> bool:
         """Whether this node's test is ordered together with that of the next."""
@@ -257,12 +268,13 @@ def follow(
     undone: Array | None = None,
     patients: Array | None = None,
     clock: Doubles | None = None,
+    place: Array | None = None,
 ) -> Followed:
     """Send patients along the plan; `opinion(set, patients)` is what is thought of some of them, by their places.
 
     `values` are the encoded results of all, NaN for none, and `undone` the set of tests that were not done of each one:
     these are not bought. With `patients` only those, by their places, are followed. A `clock` is kept for all: how long
-    each one has waited when something is thought of it.
+    each one has waited when something is thought of it; so is its `place`, the node whose test it had last (-1: none).
     """
     patients = np.arange(len(values)) if patients is None else patients
     barred = None if undone is None else [tariff.barred(int(one)) for one in undone[patients]]
@@ -270,7 +282,7 @@ def follow(
     node_of = np.full(len(patients), -1)
     prices = np.full((len(patients), len(tariff)), np.nan)
     hours, slowest = np.zeros(len(patients)), np.zeros(len(patients))  # of the rounds done, and of this one so far
-    waiting = [(0, np.flatnonzero(~suffices(doubt, level)))] if len(plan) else []
+    waiting = [(0, np.flatnonzero(~suffices(doubt, level * plan.ease(-1))))] if len(plan) else []
     while waiting:
         node, going = waiting.pop()
         if not len(going):
@@ -291,9 +303,11 @@ def follow(
         slowest[going] = 0.0
         if clock is not None:
             clock[patients[going]] = hours[going]
+        if place is not None:
+            place[patients[going]] = node
         answer[going], chances[going], doubt = opinion(held | 1 << t, patients[going])
         node_of[going] = node
-        going = going[~suffices(doubt, level)]
+        going = going[~suffices(doubt, level * plan.ease(node))]
         after = plan.after(node, answer[going], values[patients[going]])
         waiting += [(k, going[after == k]) for k in sorted({*plan.following[node]} - {-1})]
     return Followed(node_of, prices, answer, chances, hours, tariff.hour_price * hours)

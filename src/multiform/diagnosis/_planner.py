@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from datetime import date, timedelta
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -135,7 +136,9 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ("calibrated"), or when the patient is of strong loyalty type under a beta of at most the level ("loyalty", the
         paper's).
     level : float or "auto", default="auto"
-        The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted; at 0 nobody stops early.
+        The stopping level. "auto" chooses the cheapest that keeps theta, cross-fitted; at 0 nobody stops early. With
+        "regret" it is that of a typical place of the plan: before a dear test that tells little it is larger, before a
+        cheap one smaller (``plan_.eases``).
     theta : float, default=None
         The accuracy to keep. None means that of full evidence, cross-fitted.
     tolerance : float, default=0.005
@@ -527,6 +530,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         theta = planning.full_accuracy if self.theta is None else float(self.theta)
         if self.level != "auto":
             level = float(self.level)
+            planning.keep_to_its_level()
             frontier = [planning.frontier_point(level)]
             accuracy = frontier[0].accuracy
         else:
@@ -565,7 +569,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if proven is not None:
                 level, plan, proof = proven
                 return theta, frontier, level, accuracies[level], plan, proof, promise
-        return theta, frontier, level, accuracy, *planning.plan(level, exact=planning.thorough), promise
+        return theta, frontier, level, accuracy, *planning.made(level), promise
 
     # --------------------------------------------------------------------------------------------- following it
 
@@ -791,7 +795,8 @@ def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> di
         raise ValueError(if_misshapen.format(n_columns=len(names), shape=np.shape(X)))
     columns = columns_of(X, names)
     for name, column in columns.items():
-        if column.dtype.kind in "mM":
+        timed = column.dtype == object and any(isinstance(cell, date | timedelta) for cell in column.tolist())
+        if timed or column.dtype.kind in "mM":
             raise ValueError(
                 f"Feature {name!r} of DiagnosisPlanner holds dates, and a plan takes numbers and categories; give days "
                 "instead, for example since the first visit."

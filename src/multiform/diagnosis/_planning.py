@@ -31,7 +31,7 @@ patients at hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -41,6 +41,7 @@ from scipy.special import log_softmax
 from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
 from multiform.columns import FARTHEST
+from multiform.diagnosis._eases import Walked
 from multiform.diagnosis._judge import EVERYBODY_STOPS, NOBODY_STOPS, Judge, Opinion, Way, suffices
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._plan import Plan, follow
@@ -73,7 +74,7 @@ Stopped = Callable[[Sets], Words]  # who stops on some sets
 
 LADDERS = {
     # A law learnt from few patients promises far too little regret: there the right level may be the first.
-    "regret": (1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.045, 0.06, 0.09, 0.12, 0.2, 0.3),
+    "regret": (1e-5, 3e-5, 1e-4, 3e-4, 0.001, 0.002, 0.004, 0.008, 0.015, 0.03, 0.045, 0.06, 0.09, 0.12, 0.2, 0.3, 0.5),
     "calibrated": (0.001, 0.003, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.18, 0.22, 0.3, 0.4),
 }
 # Levels that orders and trees are searched at while the level is chosen: they change slowly with it.
@@ -120,54 +121,63 @@ class FrontierPoint:
 class Trace:
     """What `n` patients have paid and are told at every step of their way if nobody stops before its end.
 
-    Where they go depends on results, not on the level, so that one walk says what comes of every level.
+    Where they go depends on results, not on the level, so that one walk says what comes of every level. `parts` are the
+    patients of each fold, and who of the others says how the level is eased along the plan that these follow.
     """
 
     def __init__(self, n: int) -> None:
-        self._n, self._steps = n, []  # type: int, list[tuple[int, Array, Array, Doubles, Doubles]]
-        self._said: list[tuple[Array, Array, Doubles, Doubles]] = []
+        self._n, self._steps = n, []  # type: int, list[tuple[int, Array, Array, Doubles, Doubles, Array]]
+        self._said: list[tuple[Array, Array, Doubles, Doubles, Array]] = []
+        self.parts: list[tuple[Array, Walked]] = []
 
     def listening(
-        self, opinion: Callable[[int, Array], Opinion], hour_price: float, clock: Doubles
+        self, opinion: Callable[[int, Array], Opinion], hour_price: float, clock: Doubles, place: Array
     ) -> Callable[[int, Array], Opinion]:
-        """The same opinion, written down; the clock says how long each patient has waited by then."""
+        """The same opinion, written down; the clock says how long each patient has waited by then, and where it is."""
 
         def heard(tests: int, patients: Array) -> Opinion:
             answer, chances, doubt = opinion(tests, patients)
-            self._steps.append((tests, patients, answer, doubt, hour_price * clock[patients]))
+            self._steps.append((tests, patients, answer, doubt, hour_price * clock[patients], place[patients]))
             return answer, chances, doubt
 
         return heard
 
-    def settle(self, patients: Array, prices: Doubles) -> None:
+    def settle(self, patients: Array, prices: Doubles, walked: Walked) -> None:
         """What was heard since the last time is of these patients, who paid so much for each test in the end."""
-        place = np.full(self._n, -1)
-        place[patients] = np.arange(len(patients))
+        own = np.full(self._n, -1)
+        own[patients] = np.arange(len(patients))
         paid = np.nan_to_num(prices)
-        for tests, who, answer, doubt, waiting in self._steps:
-            bills = paid[place[who]] @ members([tests], paid.shape[1])[0] + waiting
-            self._said.append((who, answer, doubt, bills))
+        for tests, who, answer, doubt, waiting, place in self._steps:
+            bills = paid[own[who]] @ members([tests], paid.shape[1])[0] + waiting
+            self._said.append((who, answer, doubt, bills, place))
         self._steps = []
+        self.parts.append((patients, walked))
 
     @cached_property
-    def _table(self) -> tuple[Array, Doubles, Doubles]:
-        """Answers, doubts and costs, of each patient step by step: (n, n_steps); the last step ends all doubt."""
+    def _table(self) -> tuple[Array, Doubles, Doubles, Array]:
+        """Answers, doubts, costs and places of patients, step by step: (n, n_steps); the last step ends all doubt."""
         steps = np.zeros(self._n, dtype=np.int64)
         for who, *_ in self._said:
             steps[who] += 1
         shape = self._n, int(steps.max())
         answers, doubts, costs = np.zeros(shape, dtype=np.int64), np.full(shape, np.inf), np.zeros(shape)
-        step = np.zeros(self._n, dtype=np.int64)
-        for who, answer, doubt, cost in self._said:
+        places, step = np.full(shape, -1), np.zeros(self._n, dtype=np.int64)
+        for who, answer, doubt, cost, place in self._said:
             answers[who, step[who]], doubts[who, step[who]], costs[who, step[who]] = answer, doubt, cost
+            places[who, step[who]] = place
             step[who] += 1
         doubts[np.arange(self._n), steps - 1] = -np.inf
-        return answers, doubts, costs
+        return answers, doubts, costs, places
 
     def at(self, level: float) -> tuple[Doubles, Array]:
         """Bills and answers of patients who stop at this level."""
-        answers, doubts, costs = self._table
-        first = np.arange(self._n), suffices(doubts, level).argmax(axis=1)
+        answers, doubts, costs, places = self._table
+        levels = np.full(doubts.shape, level)
+        for patients, walked in self.parts:
+            eases = walked.eases(level)
+            if eases:
+                levels[patients] *= np.array(eases)[places[patients] + 1]
+        first = np.arange(self._n), suffices(doubts, levels).argmax(axis=1)
         return costs[first], answers[first]
 
 
@@ -217,6 +227,7 @@ class Planning:
         self._anchors = ANCHORS.get(judge.rule, ())
         self._wholes: dict[float, Plan] = {}
         self._traces: dict[Any, Trace] = {}
+        self._walks: dict[Plan, Walked] = {}
         self._doubted: dict[int, Doubles] = {}  # of each set: how far the training patients are in doubt
 
     def changed(self, **changes: Any) -> Planning:
@@ -274,10 +285,10 @@ class Planning:
 
     def frontier_point(self, level: float, order: tuple[int, ...] | None = None) -> FrontierPoint:
         """Cross-fitted figures of the plans that are made at a level, or of an order that needs no search."""
-        whole = self.structure(level) if order is None else Plan.of_order(order, self.tariff.known)
+        whole = self.structure(level, order)
         progress.tell(WHOLE_SHARE, "searching an order of tests")
         with progress.part(WHOLE_SHARE, 1.0):
-            cost, answer = self._traced(order, self._anchor(level), whole).at(level)
+            cost, answer = self._outcome(level, order)
             forgone, missed = self.judge.forgone(answer)
         self._outcomes[level, order] = cost, forgone, missed
         panel = self.tariff.panel_cost
@@ -301,12 +312,63 @@ class Planning:
             return level
         return min(self._anchors, key=lambda one: abs(np.log(one / max(level, LEAST_LEVEL))))
 
-    def structure(self, level: float) -> Plan:
-        """The plan of all patients that the level is judged with while one is chosen."""
-        anchor = self._anchor(level)
+    def _candidates(self, level: float) -> tuple[float, ...]:
+        """The levels whose plans this one chooses among: where each one's way is eased, the best may be any of them."""
+        if self.judge.rule == "regret" and not self.thorough and NOBODY_STOPS < level < EVERYBODY_STOPS:
+            return self._anchors or (level,)
+        return (self._anchor(level),)
+
+    def structure(self, level: float, order: tuple[int, ...] | None = None) -> Plan:
+        """The plan of all patients that the level is judged with while one is chosen; maybe of a given order."""
+        if order is not None:
+            found = [Plan.of_order(order, self.tariff.known)]
+        else:
+            found = [self._whole(anchor) for anchor in self._candidates(level)]
+        return self._eased(found, level)
+
+    def keep_to_its_level(self) -> None:
+        """No plans are made at other levels than those that are asked for."""
+        self._anchors = ()
+
+    def _whole(self, anchor: float) -> Plan:
         if anchor not in self._wholes:
             self._wholes[anchor] = self.plan(anchor)[0]
         return self._wholes[anchor]
+
+    def _eased(self, plans: Sequence[Plan], level: float) -> Plan:
+        """The plan that costs the training patients least, with what they forgo, when its level is eased."""
+        walked = [self._walked(plan) for plan in plans]
+        best = min(walked, key=lambda one: one.total(level))
+        return replace(best.plan, eases=best.eases(level))
+
+    def _walked(self, plan: Plan) -> Walked:
+        """All training patients along a plan."""
+        if plan not in self._walks:
+            self._walks[plan] = Walked(self, plan, np.ones(self.n, dtype=bool))
+        return self._walks[plan]
+
+    def made(self, level: float) -> tuple[Plan, SearchProof]:
+        """The plan of all patients at a level, as it is followed; and what is known of its (first) order."""
+        own, proof = self.plan(level, exact=self.thorough)
+        others = () if self.thorough else self._candidates(level)  # of an exact search there is a proof to keep
+        return self._eased([own, *(self._wholes[one] for one in others if one in self._wholes)], level), proof
+
+    def _outcome(self, level: float, order: tuple[int, ...] | None) -> tuple[Doubles, Array]:
+        """Bills and answers of all patients, each under a plan that was made, eased and chosen without it."""
+        if order is not None:
+            return self._traced(order, level, Plan.of_order(order, self.tariff.known)).at(level)
+        candidates = self._candidates(level)
+        traces = []
+        for k, anchor in enumerate(candidates):
+            with progress.part(k / len(candidates), (k + 1) / len(candidates)):
+                traces.append(self._traced(None, anchor, self._whole(anchor)))
+        found = [trace.at(level) for trace in traces]
+        cost, answer = (part.copy() for part in found[0])
+        for parts in zip(*(trace.parts for trace in traces), strict=True):
+            own = parts[0][0]
+            best = int(np.argmin([walked.total(level) for _, walked in parts]))
+            cost[own], answer[own] = found[best][0][own], found[best][1][own]
+        return cost, answer
 
     def _traced(self, order: tuple[int, ...] | None, anchor: float, whole: Plan) -> Trace:
         """Every patient along the plan that was made without it, to the end of it; all together would get `whole`."""
@@ -327,11 +389,12 @@ class Planning:
             trace = Trace(self.n)
             for one, plan in zip(folds, plans, strict=True):
                 own = np.flatnonzero(fold == one)
-                clock = np.zeros(self.n)
+                clock, place = np.zeros(self.n), np.full(self.n, -1)
                 judge = self.judge.without(one)
-                opinion = trace.listening(judge.walk(judge.unseen, self.n), self.tariff.hour_price, clock)
-                paid = follow(plan, self.tariff, opinion, NOBODY_STOPS, self.values, self.undone, own, clock).prices
-                trace.settle(own, paid)
+                opinion = trace.listening(judge.walk(judge.unseen, self.n), self.tariff.hour_price, clock, place)
+                way = self.values, self.undone, own, clock, place
+                paid = follow(plan, self.tariff, opinion, NOBODY_STOPS, *way).prices
+                trace.settle(own, paid, Walked(self.blind_to(one), plan, fold != one))
             self._traces[key] = trace
         return self._traces[key]
 

@@ -88,7 +88,7 @@ class Aside:
         made: list[tuple[Plan, SearchProof]] = []
 
         def right(level: float) -> Array:
-            made.append(planning.plan(level, exact=planning.thorough))
+            made.append(planning.made(level))
             return np.asarray(planning.followed(made[-1][0], level, self.results)[1] == self.target)
 
         passed, found = certify_in_turn(

@@ -115,6 +115,7 @@ class DiagnosisSession:
         self._bill: dict[str, float] = {}
         self.spent = 0.0
         self._node = 0 if self._planner.plan_.tests else -1
+        self._ease = self._planner.plan_.ease(-1)  # of the level, where the plan last asked
         self._results = self._read({})
         self._opinion = self._planner.judge_.opinion(0, self._results.rows)
         self._doubt, self._doubted_on = np.array([np.nan]), -1  # as it was where the plan last asked, and on which set
@@ -167,7 +168,7 @@ class DiagnosisSession:
     @property
     def suffices(self) -> bool:
         """Whether the plan would give this answer on the evidence so far."""
-        return bool(suffices(self._doubt_now, self._planner.level_)[0])
+        return bool(suffices(self._doubt_now, self._planner.level_ * self._ease)[0])
 
     @property
     def _doubt_now(self) -> Doubles:
@@ -495,6 +496,7 @@ class DiagnosisSession:
         while self._node >= 0 and (self._held | self._barred) >> plan.tests[self._node] & 1:
             within = plan.joins(self._node)
             if asked and not within:
+                self._ease = plan.ease(self._node)
                 self._ask()
                 if self.suffices:
                     self.finished = True

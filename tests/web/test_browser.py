@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from multiform.web import Limits
@@ -435,6 +436,22 @@ def large(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables") / "large.csv"
     table[rows].write_csv(path)
     return path
+
+
+def test_what_is_unlike_training_has_room_on_a_phone(person, tmp_path):
+    """The table of the first rows scrolls; its rows are not as high as a page."""
+    table = samples.patients().head(5).with_columns(pl.lit(999).alias("age (years)"), pl.lit("often").alias("pain"))
+    table.drop("state").write_csv(tmp_path / "strange.csv")
+    someone = person("table_model")
+    someone.look(360)
+    someone.go("/table")
+    someone.leaving(lambda: someone.drop_file(".drop", tmp_path / "strange.csv"))
+    someone.until("document.getElementById('done-title') && document.readyState === 'complete'")
+    assert "pain often (training:" in someone.text("table.rows")
+    rows = "[...document.querySelectorAll('table.rows tbody tr')].map(row => row.getBoundingClientRect().height)"
+    assert max(someone.page.evaluate(rows)) < 100
+    assert someone.page.evaluate("document.documentElement.scrollWidth") <= 360
+    unharmed(someone)
 
 
 def test_a_dropped_table_of_100000_rows(person, large, tmp_path):

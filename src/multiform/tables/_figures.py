@@ -34,7 +34,7 @@ def labelled(model: Any, frame: Any, target: str) -> tuple[Any, Any]:
     """The rows that have a label, without the target column, and their labels."""
     if target not in frame.columns:
         ends = nearest(target, frame.columns, "it has")
-        raise TableError(f"The table has no column {target!r} with the truth; name the right one with --target: {ends}")
+        raise TableError(f"The table has no column {target!r} with the truth; name the right one as the target: {ends}")
     labels, present = model.labels(frame[target])
     return frame.drop(target).filter(polars().Series(present)), labels
 

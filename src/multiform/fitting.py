@@ -172,7 +172,8 @@ def honestly_calibrated(
     """
     best, temperature = best_calibrated(scores, target, weight)
     judged = scores[best] / temperature
-    held_out = [parts == part for part in np.unique(parts)] if np.ptp(parts) else []
+    found = np.flatnonzero(np.bincount(parts))
+    held_out = [parts == part for part in found] if len(found) > 1 else []
     if len(scores) > 1:
         for held in held_out:
             of_others = target[~held], None if weight is None else weight[~held]
@@ -185,8 +186,12 @@ def honestly_calibrated(
         for held, one in zip(held_out, lacking, strict=True):
             judged[held] += one
         offsets = np.mean(lacking, axis=0) * temperature
-    accuracy = float(np.average(judged.argmax(axis=1) == target, weights=weight))
+    accuracy = _share(judged.argmax(axis=1) == target, weight)
     return Calibrated(best, temperature * mean_temperature(judged, target, weight), offsets, accuracy)
+
+
+def _share(true: Bools, weight: Array | None) -> float:
+    return float(true.mean() if weight is None else weight @ true / weight.sum())
 
 
 class OverfittedWarning(UserWarning):
@@ -195,7 +200,7 @@ class OverfittedWarning(UserWarning):
 
 def warn_if_overfitted(trainer: Trainer, model: Separators, unseen: Array, target: Array, weight: Array | None) -> None:
     """Warn where the model is right on its training samples, and not above chance on unseen ones (their scores)."""
-    right = np.average(unseen.argmax(axis=1) == target, weights=weight)
+    right = _share(unseen.argmax(axis=1) == target, weight)
     chance = np.bincount(target, weights=weight).max() / (len(target) if weight is None else weight.sum())
     if len(target) < ENOUGH_TO_WARN or right > chance + np.sqrt(chance * (1 - chance) / len(target)):
         return

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from multiform._typing import Array, Bools, Doubles, Floats, Indices
-from multiform.runtime import single_threaded_blas
+from multiform.runtime import blas_held_back, single_threaded_blas
 from multiform.separators import Separators
 from multiform.state import require, require_array, require_names, spend
 
@@ -66,6 +66,13 @@ class Gaussian:
 
         Mean and deviation are those of the rows, or `moments`, of more rows than these.
         """
+        with blas_held_back(*X.shape):
+            return cls._learnt(X, weight, complete, moments)
+
+    @classmethod
+    def _learnt(
+        cls, X: Array, weight: Array | None, complete: bool, moments: tuple[Doubles, Doubles] | None
+    ) -> Gaussian:
         some = slice(None, None, -(-len(X) // (ENOUGH if complete else MOST_SAMPLES)))
         of_all = np.asarray(X[some] if complete else X, dtype=np.float64)
         share = np.ones(len(of_all)) if weight is None else np.asarray(weight[some] if complete else weight)

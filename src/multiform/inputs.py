@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from multiform._typing import Array, Bools, Doubles, Floats, Indices, Ints
 from multiform.engines import column_moments
 from multiform.gaps import MOST_COLUMNS, Filled, Gaussian
-from multiform.runtime import effective_threads, on_gpu
+from multiform.runtime import blas_held_back, effective_threads, on_gpu
 from multiform.separators import Scaling, as_stored, entries_of
 
 NOT_GIVEN = "no_validation"  # scikit-learn's word for no y
@@ -494,10 +494,11 @@ def column_figures(X: Any, weight: Array | None, n_jobs: int | None) -> tuple[Do
         share = np.ones(len(X)) if weight is None else weight.astype(np.float64)
         share = share / share.sum()
         mean, variance = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-        for chunk, rows in _chunks_of(X, exponent):
-            mean += share[chunk] @ rows
-        for chunk, rows in _chunks_of(X, exponent):
-            variance += share[chunk] @ (rows - mean) ** 2
+        with blas_held_back(*X.shape):
+            for chunk, rows in _chunks_of(X, exponent):
+                mean += share[chunk] @ rows
+            for chunk, rows in _chunks_of(X, exponent):
+                variance += share[chunk] @ (rows - mean) ** 2
     return np.ldexp(mean, exponent), np.ldexp(np.sqrt(variance), exponent), least, most
 
 

@@ -10,7 +10,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import joblib
@@ -18,6 +18,7 @@ import numpy as np
 
 KERNELS = ("auto", "reference", "portable", "avx2", "avx512")
 WORTH_A_THREAD = 1_000_000
+LEAST_SHARED_CELLS, LEAST_SHARED_PRODUCT = 9_000, 200_000  # of a matrix by a vector or a matrix: OpenBLAS's, and less
 MOST_THREADS = 64  # of a call, unless the machine has more cores
 
 
@@ -228,3 +229,14 @@ def single_threaded_blas() -> Iterator[None]:
             except BaseException:  # Ctrl-C just here: the threads must come back all the same
                 _shared_limit.leave(user)
                 raise
+
+
+def blas_held_back(n_rows: int, n_columns: int) -> AbstractContextManager[None]:
+    """`single_threaded_blas` for products of such a matrix, unless it is so small that no BLAS shares them out.
+
+    Threads of a BLAS that have shared out a product wait for the next one, wide awake, for tens of milliseconds. On the
+    cores of our own threads that takes longer than any product before training saves.
+    """
+    cells = n_rows * n_columns
+    small = cells <= LEAST_SHARED_CELLS and cells * n_columns <= LEAST_SHARED_PRODUCT
+    return nullcontext() if small else single_threaded_blas()

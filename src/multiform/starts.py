@@ -68,6 +68,7 @@ class ClassScatter:
         self._share = (share / share.sum()).astype(np.float32)[:, None]
         self._classes = membership.astype(bool).astype(np.float32)
         self._covariance: Floats | None = None  # S, of few columns
+        self._drawn: tuple[int, int, Floats] | None = None  # how many random rows of which seed, and they
 
     def times(self, directions: Floats) -> Floats:
         """S = R^T R / n times these columns; a row of R is a sample less the mean of its class."""
@@ -83,8 +84,16 @@ class ClassScatter:
         strength, mixture = np.linalg.eigh((between + between.T) / 2)
         kept = np.flatnonzero(strength > 1e-6 * max(strength[-1], 1e-6))[::-1][: min(most, len(apart) - 1)]
         rows = (solved @ (mixture[:, kept] / np.sqrt(strength[kept]))).T
-        norm = np.linalg.norm(rows)
+        norm = np.sqrt((rows**2).sum())
         return np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32)
+
+    def random_rows(self, n_rows: int, seed: int) -> Floats:
+        """Small rows of each class, the same for every noise: shape (m, n_rows, p)."""
+        if self._drawn is None or self._drawn[:2] != (n_rows, seed):
+            shape = len(self.means), n_rows, self.means.shape[1]
+            random = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+            self._drawn = n_rows, seed, random * np.float32(RANDOM_NORM / np.sqrt(shape[2]))
+        return self._drawn[2]
 
     def class_rows(self, noise: float) -> Floats:
         """A row and an offset for each class that make it the linear discriminant: shape (m, p + 1).
@@ -138,16 +147,13 @@ def drawn_start(scatter: ClassScatter, n_components: int, noise: float, seed: in
     n_classes, n_features = scatter.means.shape
     coefficients = np.empty((n_classes, n_components, n_features + 1), dtype=np.float32)
     if scatter.sparse:
-        random = np.random.default_rng(seed).standard_normal((n_classes, n_components, n_features), dtype=np.float32)
-        coefficients[:, :, :-1] = random * np.float32(RANDOM_NORM / np.sqrt(n_features))
+        coefficients[:, :, :-1] = scatter.random_rows(n_components, seed)
         coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], scatter.means)
         coefficients[:, 0] = scatter.class_rows(noise)
         return coefficients
     shared = scatter.discriminant_rows(noise, min(n_components, n_features))
-    n_random = n_components - len(shared)
-    random = np.random.default_rng(seed).standard_normal((n_classes, n_random, n_features), dtype=np.float32)
     coefficients[:, : len(shared), :-1] = shared
-    coefficients[:, len(shared) :, :-1] = random * np.float32(RANDOM_NORM / np.sqrt(n_features))
+    coefficients[:, len(shared) :, :-1] = scatter.random_rows(n_components - len(shared), seed)
     coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], scatter.means)
     return coefficients
 

@@ -169,7 +169,9 @@ class Trainer:
         return Separators(coefficients, self.scaling, self.n_classes, columns=member.columns, noise=energy)
 
     def merged(self, coefficients: Sequence[Floats], members: Sequence[Member]) -> Separators:
-        """One model with the rows of all these: f_k = mean over members of f_k / level, times the mean level.
+        """One model with the rows of all these, which differ in nothing but their rows and samples.
+
+        f_k = mean over members of f_k / level, times the mean level.
 
         A sum of member functions is a member function. The loss does not see the scale of a model's f, so each is
         divided by its own level first, the geometric mean of its values on some of the samples; their mean level is the
@@ -183,9 +185,8 @@ class Trainer:
             return coefficients[0]
         n = len(self.target)
         some = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
-        models = Separators.stack([*map(self.separators, coefficients, members)])
-        f = np.ascontiguousarray(self.values(models, some).swapaxes(0, 1))  # by member
-        levels = np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(axis=(1, 2), dtype=np.float64)
+        f = self.values(self.separators(np.concatenate(coefficients), members[0]), some)
+        levels = np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(axis=(0, 2), dtype=np.float64)
         factors = np.exp((levels.mean() - levels) / 2) / np.sqrt(len(members))
         rows = [one * np.float32(factor) for one, factor in zip(coefficients, factors, strict=True)]
         return np.concatenate(rows, axis=1)

@@ -198,17 +198,22 @@ static void gather_rows(const Rows& rows, const Gathered& g, int64_t last) {
 
 static void gather(const Rows& rows, const Gathered& g) {
     const int64_t last = std::min(g.last, g.n_features);
+    // What stands behind the features is written first, as the rest of a whole vector with some of them.
+    const int64_t behind = (last - g.first) / kLanes * kLanes;
+    Lanes padding = {};
+    if (g.last > g.n_features) padding[last - g.first - behind] = -1.0f;
+    for (int64_t i = 0; i < g.n_samples; ++i) {
+        float* out = g.out + i * g.stride;
+        int64_t c = behind;
+        if (c + kLanes <= g.stride) store(out + c, padding), c += kLanes;
+        for (; c < g.stride; ++c) out[c] = c < behind + kLanes ? padding[c - behind] : 0.0f;
+    }
     if (!rows.by_column())
         gather_rows(rows, g, last);
     else if (rows.kind == RowKind::uint8)
         gather_columns<uint8_t>(rows, g, last);
     else
         gather_columns<float>(rows, g, last);
-    for (int64_t i = 0; i < g.n_samples; ++i) {
-        float* out = g.out + i * g.stride;
-        if (g.last > g.n_features) out[g.n_features - g.first] = -1.0f;
-        for (int64_t c = g.last - g.first; c < g.stride; ++c) out[c] = 0.0f;
-    }
 }
 
 template <typename Value>

@@ -13,7 +13,7 @@ import scipy.sparse
 import multiform._core as compiled
 from multiform._typing import Array, Doubles, Floats
 from multiform.engines.base import TrainingState
-from multiform.runtime import WORTH_A_THREAD, sgemm, single_threaded_blas, threads_worth_waiting_for
+from multiform.runtime import WORTH_A_THREAD, blas_held_back, sgemm, single_threaded_blas, threads_worth_waiting_for
 from multiform.separators import Rows, Separators
 from multiform.solvers import AdamSolver, CpmSolver, ModelBatch, Moments, Solver, TrainingProblem
 
@@ -42,7 +42,8 @@ class CpuEngine:
     def begin(
         self, problem: TrainingProblem, batch: ModelBatch, solver: Solver, moments: Sequence[Moments] | None = None
     ) -> TrainingState:
-        with single_threaded_blas():
+        n, p = problem.rows.stored.shape
+        with blas_held_back(n, max(p, problem.n_classes)):  # starts are products
             if isinstance(solver, AdamSolver):
                 return _AdamState(self, problem, batch, solver, moments)
             return _CpmState(self, problem, batch, solver)

@@ -107,8 +107,8 @@ class Categories:
         for one in coded:
             if len(one.values) > MOST_KNOWN:
                 raise ValueError(
-                    f"Column {one.place} of X has {len(one.values)} different codes, and a category may have {MOST_KNOWN} "
-                    "at most; leave out what only names a row."
+                    f"Column {one.place} of X has {len(one.values)} different codes, and a category may have "
+                    f"{MOST_KNOWN} at most; leave out what only names a row."
                 )
         return cls(X.shape[1], coded)
 

@@ -142,4 +142,23 @@ def column_moments(
     least: NDArray[numpy.float32],
     most: NDArray[numpy.float32],
 ) -> None: ...
+def log_sharpness(
+    scores: NDArray[numpy.float64],
+    target: NDArray[numpy.int32],
+    weight: NDArray[numpy.float64],
+    out: NDArray[numpy.float64],
+    losses: NDArray[numpy.float64],
+    kernel: str = "auto",
+) -> None: ...
+def log_sharpness_in_the_mean(
+    scores: NDArray[numpy.float64], target: NDArray[numpy.int32], weight: NDArray[numpy.float64], kernel: str = "auto"
+) -> float: ...
+def class_offsets(
+    scores: NDArray[numpy.float64],
+    target: NDArray[numpy.int32],
+    weight: NDArray[numpy.float64],
+    deviation: float,
+    out: NDArray[numpy.float64],
+    kernel: str = "auto",
+) -> None: ...
 def gather_rows(rows: Rows, samples: NDArray[numpy.int32], out: NDArray[numpy.float32]) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -263,6 +264,12 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         self.device = device
         self.random_state = random_state
         self.verbose = verbose
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """As scikit-learn's, which reads the signature anew for every fit, copy and question after parameters."""
+        return list(super()._get_param_names())
 
     # ------------------------------------------------------------------------------------------------ fitting
 

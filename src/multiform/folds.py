@@ -12,6 +12,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -167,10 +168,11 @@ def warn_of_copies(X: Any, name: str, n_given: int | None = None, stacklevel: in
     # Copies agree in any choice of columns; most wide tables are done after a few of them, side by side in memory.
     middle = max(0, (p - SOME_COLUMNS) // 2)
     for columns in (slice(middle, middle + SOME_COLUMNS), slice(None, None, max(1, p // SOME_COLUMNS)), slice(None)):
-        repeats = np.unique(row_keys(X[:, columns]), return_counts=True)[1]
-        n_copies = n - len(repeats)
+        keys = np.sort(row_keys(X[:, columns]))
+        n_copies = int(np.count_nonzero(keys[1:] == keys[:-1]))
         if n_copies < max(MANY_COPIES * n, FEW_COPIES):
             return
+    repeats = np.unique(keys, return_counts=True)[1]
     columns_of_X = (X[:, [j]].toarray().ravel() if scipy.sparse.issparse(X) else X[:, j] for j in range(p))
     if not any(
         beyond_chance(repeats, n, chance) for chance in accumulate(chances_of_agreement(columns_of_X), operator.mul)
@@ -213,11 +215,15 @@ def beyond_chance(repeats: Array, n: int, chance: float) -> bool:
     return float(repeats @ (repeats - 1)) > NOT_BY_CHANCE * chance * n * (n - 1)
 
 
+@lru_cache(maxsize=8)
+def _odd_factors(n: int) -> npt.NDArray[np.uint64]:
+    """The same random odd numbers every time."""
+    return np.random.default_rng(0).integers(0, 2**63, size=n, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+
 def row_keys(X: Any) -> npt.NDArray[np.uint64]:
     """A number per row that depends on its content only: equal rows have equal keys, others hardly ever."""
-    factors = np.random.default_rng(0).integers(0, 2**63, size=X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(
-        1
-    )
+    factors = _odd_factors(X.shape[1])
     if scipy.sparse.issparse(X):
         X = X.tocsr().copy()
         X.eliminate_zeros()

@@ -70,7 +70,7 @@ class Gaussian:
         of_all = np.asarray(X[some] if complete else X, dtype=np.float64)
         share = np.ones(len(of_all)) if weight is None else np.asarray(weight[some] if complete else weight)
         # over a power of two, which rounds nothing, no square overflows
-        exponent = np.maximum(np.frexp(np.nanmax(np.abs(of_all), axis=0, initial=0))[1], LEAST_EXPONENT)
+        exponent = np.maximum(np.frexp(np.fmax.reduce(np.abs(of_all), axis=0, initial=0))[1], LEAST_EXPONENT)
         unit = np.ldexp(1.0, -exponent)
         scaled = of_all * unit
         known = ~np.isnan(scaled)
@@ -218,7 +218,9 @@ def _or_infinite(deviation: Doubles) -> Doubles:
 
 def _shrunk(moments: Doubles, n: int) -> Doubles:
     """Correlations of sums of products over n samples, and those of the prior; to the last bit symmetric."""
-    return np.asarray(((moments + moments.T) / 2 + PRIOR * np.eye(len(moments))) / (n + PRIOR))
+    sums = (moments + moments.T) / 2
+    np.einsum("ii->i", sums)[:] += PRIOR
+    return np.asarray(sums / (n + PRIOR))
 
 
 def _positive(correlation: Doubles) -> Doubles:

@@ -11,23 +11,17 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-import scipy
 from sklearn.utils.validation import check_is_fitted
 
 from multiform._typing import Array, Doubles
-from multiform.engines import evaluate
+from multiform.engines import evaluate, least_offsets, log_sharpness, log_sharpness_in_the_mean
 from multiform.gaps import Filled, Gaussian
 from multiform.inputs import as_host, check_gpu_rows, check_input, cupy_array, filled, has_gaps
 from multiform.runtime import is_dask, on_gpu
 from multiform.separators import Scaling, Separators
 
-MOST = 5.0  # the temperature stays within exp(-5) and exp(5)
-PRECISE = 1e-10  # of the logarithm of a temperature
-CELLS_AT_ONCE = 1_000_000
 OFFSETS = 0.5  # the deviation that offsets of classes are thought to have before any sample is seen
 MOST_OFFSET = 20.0  # of -log f of a class
-STEPS = 20  # of Newton's at most: five or so find them
-MOST_FACTOR = 2.0  # between the temperature with the least log loss and the one that is right in the mean
 
 
 def separators_of(model: MemberFunctionMixin, like: MemberFunctionMixin | None = None) -> Separators:
@@ -198,77 +192,22 @@ def fit_temperature(scores: Array, target: Array, weight: Array | None = None) -
 
 def fit_temperatures(scores: Array, target: Array, weight: Array | None = None) -> Doubles:
     """The temperature of each of several models, whose scores have the shape (k, n, m); see `fit_temperature`."""
-    weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
-    at_once = max(1, CELLS_AT_ONCE // max(1, scores[0].size))
-    parts = [scores[begin : begin + at_once] for begin in range(0, len(scores), at_once)]
-    return np.concatenate([np.exp(-_log_sharpness(part, target, weight)) for part in parts])
+    return temperatures_and_losses(scores, target, weight)[0]
 
 
-def _log_sharpness(scores: Array, target: Array, weight: Doubles) -> Doubles:
-    by_class = np.moveaxis(scores, 2, 0).astype(np.float64, order="C")  # sums over few classes are quick so
-    by_class -= by_class.max(axis=0)  # no chance overflows
-    softened = 1 / (weight.sum() + 2)
-    own = by_class[target, :, np.arange(len(target))].T
-    # sum over k of the softened label times the score
-    labelled = (1 - softened) * own + softened * by_class.mean(axis=0)
-
-    # The log loss is convex in the sharpness s = 1 / T: its slope there is sum w (E_p[score] - labelled), and that
-    # one's slope by log s is s sum w Var_p[score].
-    def slopes(log_sharpness: Doubles) -> tuple[Doubles, Doubles]:
-        sharpness = np.exp(log_sharpness)
-        chances = np.exp(sharpness[:, None] * by_class)
-        chances /= chances.sum(axis=0)
-        chances *= by_class
-        expected = chances.sum(axis=0)
-        chances *= by_class
-        spread = chances.sum(axis=0) - expected**2
-        return (expected - labelled) @ weight, sharpness * (spread @ weight)
-
-    # Newton's steps, and a half of what is left where they lead out of it; an end where the slope keeps its sign.
-    now, least, most = np.zeros(len(scores)), np.full(len(scores), -MOST), np.full(len(scores), MOST)
-    slope, bend = slopes(now)
-    end = np.where(slope < 0, MOST, -MOST)
-    moving = slopes(end)[0] * slope < 0
-    now = np.where(moving | (slope == 0), now, end)
-    while moving.any():
-        least, most = np.where(slope < 0, now, least), np.where(slope < 0, most, now)
-        step = np.divide(slope, bend, out=np.full_like(slope, np.inf), where=bend > 0)
-        inside = (least <= now - step) & (now - step <= most)  # a step of nothing is where it ends
-        last, now = now, np.where(moving, np.where(inside, now - step, (least + most) / 2), now)
-        moving &= abs(now - last) >= PRECISE
-        slope, bend = slopes(now) if moving.any() else (slope, bend)
-    return now
-
-
-def _below_the_best(scores: Array) -> Doubles:
-    """Scores in double precision less each sample's best one: no chance that is taken of them overflows."""
-    scores = scores.astype(np.float64)
-    return np.asarray(scores - scores.max(axis=-1, keepdims=True))
+def temperatures_and_losses(scores: Array, target: Array, weight: Array | None = None) -> tuple[Doubles, Doubles]:
+    """The same, and the log loss of each at its temperature, a sum over the samples."""
+    found, losses = log_sharpness(scores, target, weight)
+    return np.exp(-found), losses
 
 
 def mean_temperature(scores: Array, target: Array, weight: Array | None = None) -> float:
     """The temperature at which the mean chance of the answers is the share of right ones on (scores, target).
 
     The one with the least log loss trusts a little too much or too little in the mean; it is the first guess, which
-    this one does not leave by more than a factor. Right and wrong answers are softened as Platt (1999) did.
+    this one does not leave by more than a factor of 2. Right and wrong answers are softened as Platt (1999) did.
     """
-    weight = np.ones(len(target)) if weight is None else np.asarray(weight, dtype=np.float64)
-    scores = _below_the_best(scores)
-    guess = np.log(fit_temperature(scores, target, weight))
-    right = scores.argmax(axis=1) == target
-    n_right, n_wrong = weight[right].sum(), weight[~right].sum()
-    share = n_right * (n_right + 1) / (n_right + 2) + n_wrong / (n_wrong + 2)
-    by_class = np.ascontiguousarray(scores.T)  # sums over few classes are quick so
-
-    def too_high(log_temperature: float) -> float:
-        return float(weight @ (1 / np.exp(np.exp(-log_temperature) * by_class).sum(axis=0)) - share)
-
-    least, most = guess - np.log(MOST_FACTOR), guess + np.log(MOST_FACTOR)
-    if too_high(least) <= 0:
-        return float(np.exp(least))
-    if too_high(most) >= 0:
-        return float(np.exp(most))
-    return float(np.exp(scipy.optimize.brentq(too_high, least, most, xtol=1e-10)))
+    return float(np.exp(-log_sharpness_in_the_mean(scores, target, weight)))
 
 
 def class_offsets(
@@ -288,30 +227,7 @@ def class_offsets(
     >>> class_offsets(scores, target, np.ones(20000), 1.0).round(1).tolist()
     [0.2, -0.2]
     """
-    weight = np.asarray(weight, dtype=np.float64)
     if temperature is None:
         temperature = fit_temperature(scores, target, weight)
-    scores = _below_the_best(scores) / temperature
-    m = scores.shape[1]
-    counts = np.bincount(target, weights=weight, minlength=m)
-
-    def judged(b: Doubles) -> tuple[float, Doubles]:
-        log_chances = log_softmax(scores + b)
-        own = log_chances[np.arange(len(target)), target]
-        return float(b @ b / (2 * OFFSETS**2) - weight @ own), np.exp(log_chances)
-
-    found = np.zeros(m)
-    loss, chances = judged(found)
-    for _ in range(STEPS):
-        weighted = chances * weight[:, None]
-        slope = weighted.sum(axis=0) - counts + found / OFFSETS**2
-        bend = np.diag(weighted.sum(axis=0) + 1 / OFFSETS**2) - weighted.T @ chances
-        step = np.linalg.solve(bend, slope)
-        while (at := judged(found - step))[0] > loss and np.abs(step).max() > PRECISE:  # too far: half as far
-            step /= 2
-        if at[0] > loss:
-            break
-        found, (loss, chances) = found - step, at
-        if np.abs(step).max() <= PRECISE:
-            break
-    return np.clip(temperature * found, -most, most)
+    found = least_offsets(scores / temperature, target, weight, OFFSETS)
+    return np.asarray(np.clip(temperature * found, -most, most))

@@ -84,7 +84,7 @@ def test_an_interrupted_fit_changes_nothing_and_draws_nothing(name, late, monkey
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt("enough")
 
-    temperatures = ["fitting.fit_temperatures", "selection.fit_temperatures", "loyalty._score.fit_temperature"]
+    temperatures = ["fitting.temperatures_and_losses", "selection.fit_temperatures", "loyalty._score.fit_temperature"]
     with monkeypatch.context() as patched:
         for place in ["training.solve"] if late == "in training" else temperatures:
             patched.setattr(f"multiform.{place}", interrupted)

@@ -161,6 +161,10 @@ struct Kernels {
     // Adds the rows first..last to sum, or with a mean their squared deviations from it; dense rows only.
     void (*moments)(const Rows&, int64_t first, int64_t last, const double* mean, double* sum, float* least,
                     float* most);
+    void (*exponentials)(const double* of, int64_t length, double* out);  // may be the same place
+    // out[k, j] = sum_i weight_i rows[k, i] rows[j, i] for j <= k; rows (m, n), out (m, m), scratch (n)
+    void (*weighted_products)(const double* rows, const double* weight, int64_t n, int64_t m, double* scratch,
+                              double* out);
 };
 
 // The tables that exist on this machine; null when the processor lacks the instructions.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "adam.hpp"
+#include "calibration.hpp"
 #include "cpm.hpp"
 #include "sparse_adam.hpp"
 
@@ -318,6 +320,28 @@ void column_moments(const RowsView& view, int n_threads, Array<double, 1> mean, 
     }
 }
 
+// Scores (n, m) of unseen samples, or (k, n, m), with their targets and weights.
+template <int Dimensions>
+void check_unseen(const Array<const double, Dimensions>& scores, const Array<const int32_t, 1>& target,
+                  const Array<const double, 1>& weight) {
+    const size_t n = scores.shape(Dimensions - 2), m = scores.shape(Dimensions - 1);
+    if (m < 1 || target.size() != n || weight.size() != n)
+        throw nb::value_error("one target and one weight per sample");
+    for (size_t i = 0; i < n; ++i)
+        if (target(i) < 0 || static_cast<size_t>(target(i)) >= m) throw nb::value_error("a target is out of range");
+}
+
+Unseen unseen_of(const Array<const double, 2>& scores, const Array<const int32_t, 1>& target,
+                 const Array<const double, 1>& weight, const char* kernel) {
+    check_unseen<2>(scores, target, weight);
+    return {*choose_kernels(kernel),
+            scores.data(),
+            target.data(),
+            weight.data(),
+            static_cast<int64_t>(scores.shape(0)),
+            static_cast<int64_t>(scores.shape(1))};
+}
+
 // std::bad_alloc, and a length that no vector can have.
 void say_out_of_memory(const std::exception_ptr& error, void*) {
     constexpr const char* kSentence =
@@ -474,5 +498,44 @@ NB_MODULE(_core, module) {
                nb::arg("columns").none(), nb::arg("n_threads"), nb::arg("out"));
     module.def("column_moments", &column_moments, nb::arg("rows"), nb::arg("n_threads"), nb::arg("mean"),
                nb::arg("variance"), nb::arg("least"), nb::arg("most"));
+    module.def(
+        "log_sharpness",
+        [](Array<const double, 3> scores, Array<const int32_t, 1> target, Array<const double, 1> weight,
+           Array<double, 1> out, Array<double, 1> losses, const char* kernel) {
+            check_unseen<3>(scores, target, weight);
+            if (out.size() != scores.shape(0) || losses.size() != out.size())
+                throw nb::value_error("one number per model");
+            const Kernels* kernels = choose_kernels(kernel);
+            const auto n = static_cast<int64_t>(scores.shape(1)), m = static_cast<int64_t>(scores.shape(2));
+            nb::gil_scoped_release release;
+            for (size_t model = 0; model < scores.shape(0); ++model) {
+                const double* own = scores.data() + static_cast<int64_t>(model) * n * m;
+                const Unseen unseen(*kernels, own, target.data(), weight.data(), n, m);
+                out.data()[model] = unseen.log_sharpness();
+                losses.data()[model] = unseen.log_loss(std::exp(out.data()[model]));
+            }
+        },
+        nb::arg("scores"), nb::arg("target"), nb::arg("weight"), nb::arg("out"), nb::arg("losses"),
+        nb::arg("kernel") = "auto");
+    module.def(
+        "log_sharpness_in_the_mean",
+        [](Array<const double, 2> scores, Array<const int32_t, 1> target, Array<const double, 1> weight,
+           const char* kernel) {
+            const Unseen unseen = unseen_of(scores, target, weight, kernel);
+            nb::gil_scoped_release release;
+            return unseen.log_sharpness_in_the_mean();
+        },
+        nb::arg("scores"), nb::arg("target"), nb::arg("weight"), nb::arg("kernel") = "auto");
+    module.def(
+        "class_offsets",
+        [](Array<const double, 2> scores, Array<const int32_t, 1> target, Array<const double, 1> weight,
+           double deviation, Array<double, 1> out, const char* kernel) {
+            if (out.size() != scores.shape(1)) throw nb::value_error("one number per class");
+            const Unseen unseen = unseen_of(scores, target, weight, kernel);
+            nb::gil_scoped_release release;
+            unseen.class_offsets(deviation, out.data());
+        },
+        nb::arg("scores"), nb::arg("target"), nb::arg("weight"), nb::arg("deviation"), nb::arg("out"),
+        nb::arg("kernel") = "auto");
     module.def("gather_rows", &gather_rows, nb::arg("rows"), nb::arg("samples"), nb::arg("out"));
 }

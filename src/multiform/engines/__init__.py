@@ -24,7 +24,7 @@ from typing import Any
 
 from multiform._typing import Array
 from multiform.engines.base import Engine, TrainingState, solve
-from multiform.engines.cpu import CpuEngine, column_moments
+from multiform.engines.cpu import CpuEngine, column_moments, least_offsets, log_sharpness, log_sharpness_in_the_mean
 from multiform.engines.reference import ReferenceEngine
 from multiform.runtime import effective_threads, kernel_name, on_gpu
 from multiform.separators import Separators
@@ -37,6 +37,9 @@ __all__ = [
     "column_moments",
     "engine_for",
     "evaluate",
+    "least_offsets",
+    "log_sharpness",
+    "log_sharpness_in_the_mean",
     "solve",
 ]
 

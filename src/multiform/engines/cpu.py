@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 import multiform._core as compiled
-from multiform._typing import Doubles, Floats
+from multiform._typing import Array, Doubles, Floats
 from multiform.engines.base import TrainingState
 from multiform.runtime import WORTH_A_THREAD, sgemm, single_threaded_blas, threads_worth_waiting_for
 from multiform.separators import Rows, Separators
@@ -90,6 +90,32 @@ def column_moments(X: Any, n_threads: int) -> tuple[Doubles, Doubles, Doubles, D
     least, greatest = np.empty(width, np.float32), np.empty(width, np.float32)
     _core.column_moments(_core.dense_rows(X), n_threads, mean, variance, least, greatest)
     return mean, variance, least.astype(np.float64), greatest.astype(np.float64)
+
+
+def log_sharpness(scores: Array, target: Array, weight: Array | None = None) -> tuple[Doubles, Doubles]:
+    """log 1/T of the temperature T with the least log loss, of each of several models, and that loss as a sum."""
+    found, losses = np.empty(len(scores)), np.empty(len(scores))
+    _core.log_sharpness(*_unseen(scores, target, weight), found, losses)
+    return found, losses
+
+
+def log_sharpness_in_the_mean(scores: Array, target: Array, weight: Array | None = None) -> float:
+    """log 1/T of the temperature T at which the mean chance of the answers is the share of right ones."""
+    return float(_core.log_sharpness_in_the_mean(*_unseen(scores, target, weight)))
+
+
+def least_offsets(scores: Array, target: Array, weight: Array | None, deviation: float) -> Doubles:
+    """What is to be added to the scores of each class for the least log loss, offsets of that deviation expected."""
+    found = np.empty(scores.shape[1])
+    _core.class_offsets(*_unseen(scores, target, weight), deviation, found)
+    return found
+
+
+def _unseen(scores: Array, target: Array, weight: Array | None) -> tuple[Array, Array, Array]:
+    """As the core reads them."""
+    given = np.ones(len(target)) if weight is None else weight
+    kinds = (scores, np.float64), (target, np.int32), (given, np.float64)
+    return tuple(np.ascontiguousarray(array, kind) for array, kind in kinds)  # type: ignore[return-value]
 
 
 class _CpuState:

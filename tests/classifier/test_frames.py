@@ -286,6 +286,27 @@ def test_a_model_of_numbers_reads_objects_that_are_numbers():
     np.testing.assert_array_equal(model.predict_proba(gaps), expected)
 
 
+def test_truth_values_that_are_a_category_may_come_as_objects():
+    x = np.random.default_rng(0).normal(size=60)
+    frame = pd.DataFrame({"flag": pd.Categorical(x > 0), "z": np.arange(60.0)})
+    model = small().fit(frame, x > 0)
+    for kind in (bool, object, "boolean"):
+        np.testing.assert_array_equal(model.predict_proba(frame.astype({"flag": kind})), model.predict_proba(frame))
+
+
+def test_a_model_of_very_many_codes_is_saved_and_loaded(tmp_path, monkeypatch):
+    codes, y = np.arange(12_001.0)[:, None], np.arange(12_001) % 2
+    model = QMSClassifierCV((1.0,), encodings=["plain"], cv=2, max_iter=1, partners=None, categorical_features=[0])
+    multiform.save(model.fit(codes, y), tmp_path / "model.mfm")
+    again = multiform.load(tmp_path / "model.mfm")
+    np.testing.assert_array_equal(again.predict_proba(codes[:9]), model.predict_proba(codes[:9]))
+    monkeypatch.setattr("multiform.columns._categories.MOST_KNOWN", 12_000)
+    with pytest.raises(
+        ValueError, match="Column 0 of X has 12001 different codes, and a category may have 12000 at most"
+    ):
+        model.fit(codes, y)
+
+
 def test_codes_of_many_digits_stay_distinct():
     codes = pd.DataFrame({"code": pd.Categorical([12345678, 12345679, 3, 0.1234567, 0.1234568] * 12)})
     model = small().fit(codes, np.arange(60) % 5)

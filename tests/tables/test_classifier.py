@@ -73,6 +73,11 @@ def test_two_columns_of_one_name_are_refused():
         TableClassifier(qms()).fit(twice, [0, 1])
 
 
+def test_columns_of_several_lengths_are_refused():
+    with pytest.raises(TableError, match="must have a cell for each row; got 'x' 2, 'z' 3"):
+        TableClassifier(qms()).fit({"x": [1, 2], "z": [1, 2, 3]}, [0, 1])
+
+
 def test_trained_on_pandas():
     frame = pd.DataFrame(table().to_dict(as_series=False))
     fitted = TableClassifier(qms()).fit(frame.drop(columns="kind"), frame["kind"])

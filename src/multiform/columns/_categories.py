@@ -21,7 +21,7 @@ from multiform.state import require, require_array, require_names, require_whole
 
 MOST_ONE_HOT = 50  # values
 STATISTICS_FROM = 13  # values
-MOST_KNOWN = 10_000  # values in a model file
+MOST_KNOWN = 1_000_000  # values of a column: of more, a model file would not be read
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,14 @@ class Categories:
     @classmethod
     def learnt(cls, X: Array, places: Sequence[int]) -> Categories:
         """From a training matrix, NaN where a value is missing."""
-        return cls(X.shape[1], [Coded(place, np.unique(X[~np.isnan(X[:, place]), place])) for place in places])
+        coded = [Coded(place, np.unique(X[~np.isnan(X[:, place]), place])) for place in places]
+        for one in coded:
+            if len(one.values) > MOST_KNOWN:
+                raise ValueError(
+                    f"Column {one.place} of X has {len(one.values)} different codes, and a category may have "
+                    f"{MOST_KNOWN} at most; leave out what only names a row."
+                )
+        return cls(X.shape[1], coded)
 
     def crossed(self, X: Array, target: Array, folds: Indices, n_classes: int) -> tuple[Categories, Doubles]:
         """With statistics of the target, and the columns of the training matrix, cross-fitted."""

@@ -123,6 +123,11 @@ def as_frame(table: Any) -> Any:
     if isinstance(table, pl.DataFrame):
         return table
     if isinstance(table, Mapping):
+        several = {name: one for name, one in table.items() if hasattr(one, "__len__") and not isinstance(one, str)}
+        lengths = {str(name): len(values) for name, values in several.items()}
+        if len(set(lengths.values())) > 1:
+            told = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])
+            raise TableError(f"The columns of a table must have a cell for each row; got {told}.")
         return pl.DataFrame({str(name): values for name, values in table.items()}, strict=False)
     if isinstance(table, np.ndarray) and table.ndim == 2:
         columns = [table[:, column] for column in range(table.shape[1])]

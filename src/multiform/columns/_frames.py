@@ -105,7 +105,7 @@ def _learnt(series: Any, owner: str) -> Measure | Label:
     name, native = str(series.name), series.to_native()
     cells, is_category = cells_of(native), series.dtype in (nw.Categorical, nw.Enum)
     if getattr(getattr(native, "dtype", None), "ordered", False):  # pandas'; Arrow's columns have none
-        order = tuple(typed(np.asarray(native.dtype.categories), words=True).tolist())
+        order = tuple(_texts(np.asarray(native.dtype.categories)).tolist())
         if None not in order and len(set(order)) == len(order) <= MOST_LABELS:
             return Rank(name, f"{len(order)} values that have an order", order, False, False)
     nested = cells.ndim > 1 or cells.dtype.kind == "V"  # polars' arrays and records
@@ -119,12 +119,12 @@ def _learnt(series: Any, owner: str) -> Measure | Label:
             f"Column {name!r} of X holds dates or times, as {moment}, and {owner} {READS}. Give the table to "
             "multiform.tables.TableClassifier, which reads dates, times and durations, too, or numbers."
         )
-    values = typed(cells, words=is_category)
+    values = _texts(cells) if is_category else typed(cells)
     if values.dtype.kind == "f":
         present = values[~np.isnan(values)]
         median = 2 * float(np.median(present / 2)) if len(present) and np.isfinite(present).all() else 0.0
         return Measure(name, "every cell is a number", median, False)
-    values = typed(cells, words=True)
+    values = _texts(cells)
     distinct = {text for text in values if text is not None}
     n_present = sum(text is not None for text in values)
     if not is_category and n_present >= ENOUGH_ROWS and len(distinct) >= ALMOST_ALL * n_present:
@@ -144,6 +144,11 @@ def _learnt(series: Any, owner: str) -> Measure | Label:
     label = Label.learn(name, f"{len(distinct)} distinct values", values, most=MOST_LABELS)
     assert isinstance(label, Label)
     return label
+
+
+def _texts(cells: Array) -> Array:
+    """Cells as text, None where one is missing; True and False alike as truth values and as objects."""
+    return typed(cells.astype(object) if cells.dtype.kind == "b" else cells, words=True)
 
 
 def _moment(cells: Array) -> Any:
@@ -172,7 +177,7 @@ def _are_numbers(texts: Collection[str]) -> bool:
 def _numbers(column: Measure | Label, cells: Array, owner: str) -> tuple[Array, int]:
     """The numbers of some cells, and how many of them are categories that training did not have."""
     if isinstance(column, Label):
-        texts = typed(cells, words=True)
+        texts = _texts(cells)
         places = column.columns(texts)[:, 0]
         return places, int(np.isnan(places).sum()) - sum(text is None for text in texts)
     values = typed(cells)

@@ -194,7 +194,10 @@ def test_a_budget_is_never_exceeded():
     assert bought.cost.max() <= 60
     assert "scan" not in planner.order_  # which costs 100
     assert planner.expected_cost_ > 0
-    nothing = DiagnosisPlanner(COSTS, budget=0.5, cv=3, random_state=0).fit(X, y)
+    with pytest.warns(ThetaNotReachedWarning, match=r"budget=0.5 .* buys no test, the cheapest of which costs 1; "):
+        nothing = DiagnosisPlanner(COSTS, budget=0.5, cv=3, random_state=0).fit(X, y)
+    with pytest.warns(ThetaNotReachedWarning, match=r"budget=60 .* does not buy target_accuracy=0.99; within it "):
+        DiagnosisPlanner(COSTS, budget=60, target_accuracy=0.99, cv=3, random_state=0).fit(X, y)
     assert nothing.order_ == []
     assert set(nothing.predict(X)) <= {0, 1}
     # What the money does not buy is missed, and the plan says so.
@@ -251,11 +254,13 @@ def test_what_is_no_evidence_gets_a_sentence():
         frame = pd.DataFrame(X, columns=list(COSTS)).assign(talk=told)
         with pytest.raises(ValueError, match=r"'talk' of DiagnosisPlanner holds dates"):
             DiagnosisPlanner(COSTS).fit(frame, y)
-    for nothing in (None, np.nan, pd.NA):
+    for nothing in (None, np.nan, pd.NA, " "):
         labels = pd.Series(np.where(y, "ill", "well"), dtype=object)
         labels[3] = nothing
         with pytest.raises(ValueError, match=r"y of DiagnosisPlanner, .* has no value for 1 of 100 patients"):
             DiagnosisPlanner(COSTS).fit(X, labels)
+    with pytest.raises(ValueError, match=r"n_samples=100, 1 of them True\. Give more patients"):
+        DiagnosisPlanner(COSTS).fit(X, np.arange(100) == 7)
 
 
 @pytest.mark.slow

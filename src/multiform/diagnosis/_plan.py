@@ -506,5 +506,6 @@ def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
         f"{planner.expected_cost_ / planner.panel_cost_ if planner.panel_cost_ else 0:.0%} of the full panel"
     )
     if planner.expected_hours_:
-        lines.append(f"expected waiting {planner.expected_hours_:.1f} h of {planner.tariff_.panel_hours:g} h")
+        at_once = f"all tests ordered at once take {planner.tariff_.panel_hours:g} h"
+        lines.append(f"expected waiting {planner.expected_hours_:.1f} h; {at_once}")
     return "\n".join(lines)

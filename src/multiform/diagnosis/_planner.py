@@ -25,7 +25,7 @@ from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, sof
 from multiform.diagnosis._losses import Losses
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._models import EvidenceModels
-from multiform.diagnosis._plan import Acquisitions, Followed, Plan, column_names, flow_text, follow
+from multiform.diagnosis._plan import EXACTLY, Acquisitions, Followed, Plan, column_names, flow_text, follow
 from multiform.diagnosis._planning import FrontierPoint, Planning
 from multiform.diagnosis._promise import Aside, put_aside
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
@@ -414,7 +414,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
         if np.ndim(y) == 1:
             cells = typed(np.asarray(y, dtype=object))
-            unnamed = sum(cell is None or cell != cell for cell in cells.tolist())
+            unnamed = sum(cell is None or cell != cell or str(cell).strip() == "" for cell in cells.tolist())
             if unnamed:
                 raise ValueError(
                     f"y of DiagnosisPlanner, the diagnoses, has no value for {unnamed} of {len(cells)} patients; leave "
@@ -455,10 +455,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_folds = int(self.cv) if self.cv != "auto" else 10 if n < FEW_PATIENTS else 5 if n < 2_000 else 3
         folds = drawn_folds(target, n_folds, np.random.default_rng(seed), people)
         if not _learnable(folds, target):
+            counts = np.bincount(target, minlength=len(classes))
+            rarest = int(counts.argmin())
             raise ValueError(
                 "Every fold of cv of DiagnosisPlanner must learn from at least 2 classes and judge somebody; "
-                f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}. Give more "
-                "patients, or a smaller cv."
+                f"got n_samples={n}{'' if people is None else f' in {people.max() + 1} groups'}, "
+                f"{counts[rarest]} of them {classes[rarest]}. Give more patients, or a smaller cv."
             )
         undone = read_results(encoding, {}, columns, self.missing == "finding").undone
         shared: dict[str, Any] = {
@@ -561,6 +563,8 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     ThetaNotReachedWarning,
                     stacklevel=5,  # of the caller of fit, past scikit-learn's wrapper and ours
                 )
+        if self.budget is not None:
+            self._warn_of_budget(planning, accuracy)
         promise = None
         if planning.aside is not None:
             bolder = {one.level: one.accuracy for one in frontier if one.level < level}
@@ -570,6 +574,26 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 level, plan, proof = proven
                 return theta, frontier, level, accuracies[level], plan, proof, promise
         return theta, frontier, level, accuracy, *planning.made(level), promise
+
+    def _warn_of_budget(self, planning: Planning, accuracy: float) -> None:
+        """Where it is too small for any test, or for what is asked."""
+        assert self.budget is not None
+        first = planning.tariff.next_tests(planning.tariff.known)
+        least = min((planning.tariff.price(t, planning.tariff.known) for t in first), default=0.0)
+        if least > self.budget + EXACTLY:
+            told = f"buys no test, the cheapest of which costs {least:g}; nothing is bought of anybody"
+        elif self.target_accuracy is not None and accuracy < self.target_accuracy:
+            told = (
+                f"does not buy target_accuracy={self.target_accuracy:g}; within it {accuracy:.1%} of the patients "
+                f"would be answered right, with all evidence {planning.full_accuracy:.1%}"
+            )
+        else:
+            return
+        warnings.warn(
+            f"budget={self.budget:g} of DiagnosisPlanner {told}. Give a larger one.",
+            ThetaNotReachedWarning,
+            stacklevel=6,
+        )
 
     # --------------------------------------------------------------------------------------------- following it
 

@@ -47,6 +47,7 @@ class Walked:
         if not self.priced:
             return
         tariff, judge, panel = planning.tariff, planning.judge, planning.tariff.panel_cost
+        judge.regrets(as_sets(list({tariff.known: 0} | dict.fromkeys(plan.sets)), len(tariff)))  # learnt all at once
         before = np.full(planning.n, np.nan)
         done = np.ones((planning.n, len(tariff)), dtype=bool)
         if planning.undone is not None:

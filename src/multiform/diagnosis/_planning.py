@@ -389,12 +389,13 @@ class Planning:
             trace = Trace(self.n)
             for one, plan in zip(folds, plans, strict=True):
                 own = np.flatnonzero(fold == one)
+                walked = Walked(self.blind_to(one), plan, fold != one)
                 clock, place = np.zeros(self.n), np.full(self.n, -1)
                 judge = self.judge.without(one)
                 opinion = trace.listening(judge.walk(judge.unseen, self.n), self.tariff.hour_price, clock, place)
                 way = self.values, self.undone, own, clock, place
                 paid = follow(plan, self.tariff, opinion, NOBODY_STOPS, *way).prices
-                trace.settle(own, paid, Walked(self.blind_to(one), plan, fold != one))
+                trace.settle(own, paid, walked)
             self._traces[key] = trace
         return self._traces[key]
 

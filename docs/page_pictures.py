@@ -65,8 +65,8 @@ def opened(path: Path) -> Iterator[Person]:
         yield someone
 
 
-def picture(someone: Person, name: str, dark: bool = False, most: int = 1400) -> None:
-    """One view at both widths, the large one at six tenths of its size; `most` pixels of it."""
+def picture(someone: Person, name: str, dark: bool = False, most: int = 2600) -> None:
+    """One view at both widths, the large one at six tenths of its size; `most` pixels, and twice as many."""
     for width, scale in ((LARGE, 0.6), (SMALL, 0.8)):
         someone.look(width, dark=dark)
         someone.page.evaluate("document.activeElement.blur(), scrollTo(0, 0)")
@@ -101,7 +101,7 @@ def main() -> None:
             picture(someone, "plan")
             someone.leaving(lambda: someone.click("a[href$='?correct=0']"))
             someone.page.evaluate("document.querySelectorAll('details:has(form)').forEach(one => one.open = true)")
-            picture(someone, "known", most=2400)
+            picture(someone, "known")
             someone.leaving(lambda: someone.click("a[href^='/cases/']:not([href*=correct])"))
             results = {"f8": "0", "f9": "0.2", "f10": "1", "f11": "0", "f12": "3"}
             while (key := asked(someone)) != "f9":  # the first that is not chosen from a list
@@ -143,7 +143,7 @@ def main() -> None:
             someone.until("document.querySelector('iframe.report') && document.readyState === 'complete'")
             someone.page.evaluate("document.querySelector('iframe.report').scrollIntoView()")
             someone.page.evaluate("new Promise(done => setTimeout(done, 1000))")  # the frame has no event that we hear
-            picture(someone, "table", most=2600)
+            picture(someone, "table")
 
 
 if __name__ == "__main__":

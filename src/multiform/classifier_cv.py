@@ -250,6 +250,11 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         gaps = has_gaps(self, X)
         categories = Categories.learnt(X, places) if places else None
         width = X.shape[1] if categories is None else categories.width(len(classes))
+        if not width:
+            raise ValueError(
+                "X of QMSClassifierCV holds categories alone, and in every column all rows have the same one, so that "
+                "there is nothing to learn from; give columns that vary."
+            )
         levels = self.noise
         if isinstance(self.noise, str):
             levels = levels_to_try(len(target), width, entries=entries_of(X))
@@ -375,7 +380,7 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         places = set() if by_type else set(places_of(self.categorical_features, X, owner))
         if places and scipy.sparse.issparse(X):
             raise ValueError(f"categorical_features of {owner} needs dense X; give X.toarray().")
-        if not holds_words(X):
+        if not holds_words(X, owner):
             return None, sorted(places), X
         words = learn_frame(X, owner)
         places |= {place for place, column in enumerate(words) if _is_name(column)}
@@ -386,6 +391,8 @@ class QMSClassifierCV(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unknown: dict[str, int] = {}
         if self.frame_columns_ is not None:
             X, unknown = frame_numbers(self.frame_columns_, X, type(self).__name__)
+        elif holds_words(X, type(self).__name__):  # training had numbers alone: objects may be some, and gaps
+            X, _ = frame_numbers([Measure(str(name), "", 0.0, False) for name in X.columns], X, type(self).__name__)
         X = check_input(self, X, finite=False)
         gaps = has_gaps(self, X)
         if self.categories_ is not None and self.frame_columns_ is None:

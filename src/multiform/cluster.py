@@ -19,6 +19,7 @@ from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone
 
 from multiform._typing import Array, Indices
@@ -306,11 +307,16 @@ def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | N
             if values.dtype.kind not in "fiub":
                 raise ValueError(f"Column {column!r} of {what} holds {X[column].dtype}, and blocks must hold numbers.")
         rows = side_by_side(columns)
+    elif issparse(X):
+        raise ValueError(
+            f"Partition {number} of X is sparse, and a fit on Dask reads dense partitions: make them dense "
+            "(X.map_blocks(lambda part: part.toarray())), or fit one SciPy matrix, whose zeros cost nothing."
+        )
     else:
         rows = np.asarray(X)
     if rows.ndim != 2 or labels.shape != (len(rows),) or rows.dtype.kind not in "fiub":
         raise ValueError(
-            f"{what.capitalize()} must be numbers of shape (n, p), with labels of shape (n,); got {rows.dtype} of "
+            f"Partition {number} of X must be numbers of shape (n, p), with labels of shape (n,); got {rows.dtype} of "
             f"shape {rows.shape}, and {labels.dtype} of shape {labels.shape}."
         )
     if labels.dtype.kind == "O":

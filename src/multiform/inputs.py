@@ -64,6 +64,13 @@ def check_input(estimator: Any, X: Any, y: Any = NOT_GIVEN, *, reset: bool = Fal
     if not reset and y is NOT_GIVEN and _is_checked(estimator, X, finite):
         return X
     X, y = as_host(X), as_host(y)
+    name = type(estimator).__name__
+    if not hasattr(X, "shape") and hasattr(X, "collect_schema"):
+        raise ValueError(f"X of {name} is a lazy frame, of which no cell is there yet; give X.collect().")
+    if hasattr(X, "columns") and X.shape[1] == 0:
+        raise ValueError(f"X of {name} is a frame without columns; give at least one.")
+    if y is not NOT_GIVEN:
+        _refuse_odd_labels(y, name)
     try:
         with np.errstate(invalid="ignore"):  # a sum of large numbers, which scikit-learn looks at first
             return validate_data(
@@ -72,14 +79,37 @@ def check_input(estimator: Any, X: Any, y: Any = NOT_GIVEN, *, reset: bool = Fal
     except ValueError as error:
         if "X contains NaN" in str(error):
             raise _gaps_refused(estimator) from error
+        if "unique column names" in str(error):
+            from multiform.columns import repeated_name  # which arrays do without
+
+            raise ValueError(
+                f"X of {name} has several columns named {repeated_name(X)!r}, and columns of a frame are known by "
+                "their names; rename or leave out all but one."
+            ) from error
         if "could not convert string to float" not in str(error):
             raise
         text = str(error).partition("float: ")[2].removeprefix("np.str_(").removesuffix(")")
         raise ValueError(
-            f"X of {type(estimator).__name__} must hold numbers, but has the text {text}. Turn text columns into "
+            f"X of {name} must hold numbers, but has the text {text}. Turn text columns into "
             "numbers first, e.g. with scikit-learn's OneHotEncoder in a ColumnTransformer, or give the table as it is "
             "to multiform.tables.TableClassifier."
         ) from error
+
+
+def _refuse_odd_labels(y: Any, name: str) -> None:
+    """Labels that are missing or of several types, which an array of objects may hold, by a sentence."""
+    labels = y if isinstance(y, list) else np.asarray(y) if getattr(y, "dtype", None) == np.dtype(object) else ()
+    if not any(isinstance(label, str) or label is None for label in labels):
+        return
+    missing = sum(label is None for label in labels)
+    if missing:
+        raise ValueError(f"y of {name} has {missing} labels that are None, of {len(labels)}; leave these rows out.")
+    other = next((label for label in labels if not isinstance(label, str)), None)
+    if other is not None:
+        raise ValueError(
+            f"y of {name} must hold labels of one type; got text and {other!r}, of type {type(other).__name__}. Give "
+            "all of them as text, or all as numbers."
+        )
 
 
 def _is_checked(estimator: Any, X: Any, finite: bool) -> bool:

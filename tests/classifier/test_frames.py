@@ -1,10 +1,13 @@
 """Frames as they are: numbers, categories, truth values, text of few values, gaps; pandas and polars alike."""
 
+import datetime
+import decimal
 import pickle
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse
 from sklearn.base import clone
@@ -13,8 +16,8 @@ from sklearn.preprocessing import OneHotEncoder, TargetEncoder
 from sklearn.utils import get_tags
 
 import multiform
-from multiform import QMSClassifierCV
-from multiform.columns import Categories, UnfamiliarWarning
+from multiform import QMSClassifier, QMSClassifierCV
+from multiform.columns import Categories, NumbersAsTextWarning, UnfamiliarWarning
 from multiform.tables import TableClassifier
 
 N = 400
@@ -128,7 +131,7 @@ def test_statistics_of_several_classes():
 def test_labels_of_chance_teach_nothing():
     """A column of names, of which a target statistic that is not cross-fitted would know the labels by heart."""
     random = np.random.default_rng(0)
-    frame = pd.DataFrame({"name": random.integers(0, 150, N).astype(str), "x": random.normal(size=N)})
+    frame = pd.DataFrame({"name": [f"name {i}" for i in random.integers(0, 150, N)], "x": random.normal(size=N)})
     y = random.integers(0, 2, N)
     assert small().fit(frame, y).oof_accuracy_ < 0.6
 
@@ -206,9 +209,11 @@ def test_what_categorical_features_may_not_be(asked, X, match):
 
 def test_what_is_refused():
     frame, y = people()
-    dates = frame.assign(day=pd.date_range("2024-01-01", periods=N))
-    with pytest.raises(ValueError, match="Column 'day' of X holds dates, and QMSClassifierCV reads numbers"):
-        small().fit(dates, y)
+    days = pd.date_range("2024-01-01", periods=N)
+    some = (None, pd.NaT, datetime.date(2024, 1, 1)), (datetime.time(8, 30),), (datetime.timedelta(hours=2),)
+    for moments in (days, days - days[0], days.to_period("D"), *(list(cells) * N for cells in some)):
+        with pytest.raises(ValueError, match=r"Column 'day' of X holds dates or times, as .* Give the table to"):
+            small().fit(frame.assign(day=moments[:N]), y)
     named = frame.assign(name=[f"person {i}" for i in range(N)])
     with pytest.raises(ValueError, match="Column 'name' of X has 400 distinct texts in 400 cells"):
         small().fit(named, y)
@@ -223,6 +228,9 @@ def test_what_is_refused():
     model = small().fit(frame, y)
     with pytest.raises(ValueError, match=r"Column 'x' of X was a number in every row .* got \['high'"):
         model.predict(frame.assign(x="high"))
+    numbers = small().fit(frame[["x", "flag"]], y)
+    with pytest.raises(ValueError, match=r"Column 'x' of X was a number .* got \['high'.* Give numbers, and None"):
+        numbers.predict(frame[["x", "flag"]].assign(x="high"))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(frame.rename(columns={"x": "z"}))
     with pytest.raises(ValueError, match="same order"):
@@ -231,6 +239,70 @@ def test_what_is_refused():
         model.predict(frame[["city", "kind", "x"]])
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         np.testing.assert_array_equal(model.predict_proba(frame.to_numpy(object)), model.predict_proba(frame))
+
+
+@pytest.mark.parametrize("classifier", [small(), QMSClassifier(random_state=0)])
+def test_frames_that_cannot_be_read(classifier):
+    name, x, y = type(classifier).__name__, np.arange(6.0), np.arange(6) % 2
+    twice = pd.DataFrame(np.column_stack([x, x]), columns=["x", "x"])
+    for frame in (twice, twice.astype({"x": str})):
+        with pytest.raises(ValueError, match=f"X of {name} has several columns named 'x', .* rename or leave out"):
+            classifier.fit(frame, y)
+    with pytest.raises(ValueError, match=f"X of {name} is a frame without columns; give at least one"):
+        classifier.fit(pd.DataFrame(index=range(6)), y)
+    for labels, match in (
+        (["a", None, "b"], "has 2 labels that are None, of 6"),
+        (["a", 1, "b"], "got text and 1, of"),
+    ):
+        for given in (labels * 2, np.array(labels * 2, dtype=object), pd.Series(labels * 2, dtype=object)):
+            with pytest.raises(ValueError, match=f"y of {name} .*{match}"):
+                classifier.fit(x[:, None], given)
+
+
+def test_a_lazy_frame_and_one_of_a_single_category_are_refused():
+    y = np.arange(6) % 2
+    with pytest.raises(ValueError, match=r"X of QMSClassifierCV is a lazy frame, .* give X.collect\(\)"):
+        small().fit(pl.LazyFrame({"x": np.arange(6.0)}), y)
+    with pytest.raises(ValueError, match="in every column all rows have the same one, so that there is nothing"):
+        small().fit(pd.DataFrame({"kind": ["a"] * 6}), y)
+
+
+def test_arrow_tables_and_decimals():
+    frame, y = people()
+    frame = with_gaps(frame)
+    model = small().fit(frame, y)
+    expected, arrow = model.predict_proba(frame), pa.Table.from_pandas(frame, preserve_index=False)
+    np.testing.assert_array_equal(model.predict_proba(arrow), expected)
+    np.testing.assert_array_equal(small().fit(arrow, y).predict_proba(arrow), expected)
+    decimals = frame.assign(x=[None if x != x else decimal.Decimal(repr(x)) for x in frame["x"].tolist()])
+    np.testing.assert_array_equal(small().fit(decimals, y).predict_proba(decimals), expected)
+
+
+def test_a_model_of_numbers_reads_objects_that_are_numbers():
+    frame = pd.DataFrame({"x": np.random.default_rng(0).normal(size=60), "z": np.arange(60.0)})
+    model = small().fit(frame, frame["x"] > 0)
+    gaps = frame.assign(x=[pd.NA if k % 2 else x for k, x in enumerate(frame["x"].tolist())])
+    expected = model.predict_proba(frame.assign(x=frame["x"].where(np.arange(60) % 2 == 0)))
+    np.testing.assert_array_equal(model.predict_proba(gaps), expected)
+
+
+def test_codes_of_many_digits_stay_distinct():
+    codes = pd.DataFrame({"code": pd.Categorical([12345678, 12345679, 3, 0.1234567, 0.1234568] * 12)})
+    model = small().fit(codes, np.arange(60) % 5)
+    assert set(model.frame_columns_[0].values) == {"12345678", "12345679", "3", "0.1234567", "0.1234568"}
+    assert model.score(codes, np.arange(60) % 5) == 1
+
+
+def test_numbers_as_text_are_warned_of():
+    x = np.random.default_rng(0).normal(size=N).round(1)
+    texts = ["?" if k % 9 == 0 else str(value) for k, value in enumerate(x.tolist())]  # as pandas reads a file
+    with pytest.warns(
+        NumbersAsTextWarning, match=r"Column 'x' of X holds .* numbers as text, .* Give numbers, as"
+    ) as told:
+        small().fit(pd.DataFrame({"x": texts}), x > 0)
+    assert told[0].filename == __file__
+    codes = [f"{k % 30:05d}" for k in range(N)]
+    small().fit(pd.DataFrame({"zip": codes, "kind": pd.Categorical(texts)}), x > 0)  # without a warning
 
 
 # ------------------------------------------------------------------------------------------------------------- copies

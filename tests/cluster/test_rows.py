@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import get_client, wait
+from scipy.sparse import csr_array
 
 from multiform import QMSClassifier, cluster, load, progress, save
 from multiform.streaming import Plan, SortedRowsWarning, State
@@ -201,6 +202,8 @@ def test_what_cannot_be_gets_a_sentence(client, arrays, frame, data):
         ((endless, y), "partition . of X holds infinity"),
         ((X, y[:-1]), r"y of QMSClassifier must have the shape \(12000,\)"),
         ((X[:, 0], y), "must have samples in rows"),
+        ((X.map_blocks(lambda part: part.astype(str), dtype=str), y), "Partition . of X must be numbers of shape"),
+        ((X.map_blocks(csr_array), y), "Partition . of X is sparse"),
         ((unknown, data[1]), "must be a Dask array, with the partitions of X"),
         ((unknown, y), "must have the same partitions; got 5 and 3"),
         ((frame, "Kind"), "y names the column 'Kind', which is not there"),

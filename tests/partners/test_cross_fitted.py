@@ -53,6 +53,35 @@ def _fresh_log():
     Seen.log = []
 
 
+class Odd(ClassifierMixin, BaseEstimator):
+    """Says the same of every row, be it chances or not."""
+
+    def __init__(self, said=None):
+        self.said = said
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.array([self.said] * len(X))
+
+
+@pytest.mark.parametrize(
+    ("said", "got"),
+    [
+        ([0.3, 0.3, 0.4], r"an array of shape \(\d+, 3\) and type float64"),
+        ([np.nan, 1.0], "nan"),
+        ([2.0, -1.0], "2"),
+        (["a", "b"], r"an array of shape \(\d+, 2\) and type <U1"),
+    ],
+)
+def test_what_are_no_chances_is_said(said, got):
+    X, y = stripes(60)
+    with pytest.raises(ValueError, match=rf"predict_proba that gives chances from 0 to 1, .* of Odd gave {got}\. "):
+        QMSClassifierCV(**POOR, partners=[Odd(said)]).fit(X, y)
+
+
 def test_trees_help_where_we_are_weak():
     X, y = stripes(600)
     X_new, y_new = stripes(2000, seed=1)

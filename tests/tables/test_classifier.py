@@ -1,5 +1,7 @@
 """TableClassifier: a table in, answers out."""
 
+import decimal
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -48,6 +50,27 @@ def test_pandas_polars_and_mappings_are_the_same():
     assert dict(zip(typed.columns, typed.dtypes, strict=True))["petal"] == pl.Float64
     assert dict(zip(typed.columns, typed.dtypes, strict=True))["day"] == pl.Datetime("ms")
     np.testing.assert_array_equal(fitted.predict_proba(typed), expected)
+
+
+def test_decimals_and_objects_are_read_as_what_they_are():
+    x = np.random.default_rng(0).normal(size=60).round(3)
+    kinds = np.where(x > 0.5, "a", "b")
+    y = x > 0
+    fitted = TableClassifier(qms()).fit(pd.DataFrame({"x": x, "kind": kinds}), y)
+    decimals = pd.DataFrame({"x": [decimal.Decimal(str(value)) for value in x], "kind": kinds})
+    matrix = np.array([x, kinds], dtype=object).T
+    for form in (decimals, matrix):
+        again = TableClassifier(qms()).fit(form, y)
+        assert [column.role for column in again.columns_] == ["number", "category"]
+        np.testing.assert_array_equal(again.predict_proba(form), fitted.predict_proba({"x": x, "kind": kinds}))
+
+
+def test_two_columns_of_one_name_are_refused():
+    twice = pd.DataFrame([[1, 2], [3, 4]], columns=["x", "x"])
+    with pytest.raises(
+        TableError, match=r"The table has several columns named 'x', .* rename or leave out all but one"
+    ):
+        TableClassifier(qms()).fit(twice, [0, 1])
 
 
 def test_trained_on_pandas():

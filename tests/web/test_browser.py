@@ -122,6 +122,7 @@ def test_a_whole_case_by_keyboard_alone(person, tmp_path):
     kept = someone.downloaded(tmp_path / "case.json")
     assert [event["observe"] for event in json.loads(kept.read_text())["events"]] == ["age", "pain", "pressure"]
 
+    someone.click("details.delete > summary")  # one click alone deletes nothing
     someone.leaving(lambda: someone.click("button[value=delete]"))  # the next patient, and tomorrow the file
     assert someone.text("#next-title") == "age"
     assert "disease" not in someone.text("section[aria-labelledby=keep-title]")

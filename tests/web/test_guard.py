@@ -258,6 +258,46 @@ def test_a_body_that_says_it_is_too_large_is_refused_before_it_comes(matrix_serv
     assert answer.startswith((b"HTTP/1.1 413", b"HTTP/1.1 400"))
 
 
+def test_refused_bodies_take_no_place_of_others(matrix_model):
+    """However many came that were too large, compressed or of two sizes."""
+    with served(matrix_model, Limits(requests=2)) as server:
+        head = f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.token}\r\n"
+        for line in (
+            "Content-Length: 1073741824",
+            "Content-Encoding: gzip",
+            "Transfer-Encoding: chunked\r\nContent-Length: 1",
+        ):
+            for _ in range(3):
+                assert raw(server, f"{head}{line}\r\n\r\n").startswith(b"HTTP/1.1 4")
+        with server.client() as client:
+            assert client.post("/v1/predict", json={"rows": [[1, 2, 3]]}).status_code == 200
+
+
+def test_a_body_of_two_sizes_is_refused(matrix_server):
+    """Whoever stands between could see another request in it than we do."""
+    for media in ("application/json", "application/vnd.apache.arrow.stream"):
+        head = f"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {matrix_server.token}\r\n"
+        sizes = f"Content-Type: {media}\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
+        answer = raw(matrix_server, f"{head}{sizes}5\r\nhello\r\n0\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert b"two sizes" in answer
+
+
+def test_a_websocket_is_none(matrix_server, caplog):
+    """It is answered as any request, and the log gives no advice; a server of another kind is told to close it."""
+    with matrix_server.client() as client:
+        upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}
+        assert client.get(MODEL, headers=upgrade | {"sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="}).status_code == 200
+    assert "websocket" not in caplog.text.lower()
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(matrix_server.app({"type": "websocket", "path": "/static/x", "headers": []}, None, send))
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
 def test_a_gigabyte_that_does_not_say_so_is_refused_on_the_way(matrix_model):
     limits = Limits(body_bytes=2**20)
     sent = 0

@@ -394,6 +394,31 @@ def test_the_least_change_alters_the_label(asked):
     assert asked.post("/v1/change", json={"case": CASE, "locked": list(CASE)}).json() == {"change": None}
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "says"),
+    [
+        ("/v1/assess", {"case": {"Age": 41.0, "city": "Rome"}}, "no column 'Age'.*nearest is 'age'"),
+        ("/v1/change", {"case": {"Age": 41.0, "city": "Rome"}}, "no column 'Age'.*nearest is 'age'"),
+        ("/v1/change", {"case": CASE, "locked": ["age", "City"]}, "no column 'City' that could be locked.*'city'"),
+    ],
+)
+def test_a_name_that_is_misspelt_is_no_gap(asked, path, body, says):
+    told = problem(asked.post(path, json=body), 422)
+    assert re.search(says, told), told
+
+
+def test_a_case_may_have_gaps_or_more_than_the_model_reads(asked):
+    assert asked.post("/v1/assess", json={"case": {"age": 41.0}}).status_code == 200
+    whole = asked.post("/v1/assess", json={"case": CASE}).json()
+    assert asked.post("/v1/assess", json={"case": CASE | {"name": "nobody"}}).json() == whole
+
+
+def test_half_of_a_letter_is_one_sentence(asked):
+    for row in ({"age": 41, "city": "\ud800"}, {"\ud800": 1}):
+        told = problem(asked.post("/v1/predict", content=json.dumps({"rows": [row]}), headers=JSON), 422)
+        assert "half of a letter" in told
+
+
 def test_a_labelled_table_is_judged_as_by_the_command(asked, table_model, fresh, tmp_path, capsys):
     multiform.save(table_model, tmp_path / "model.mfm")
     fresh.write_csv(tmp_path / "test.csv")

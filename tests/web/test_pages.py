@@ -127,12 +127,46 @@ def test_what_is_known_after_the_end_may_bring_doubt_back(bedside):
         assert "no test is left" not in page
 
 
+def test_a_number_a_little_beyond_training_is_used_and_noted(bedside, desk):
+    """Farther beyond it would be asked for again, or be taken as unknown."""
+    note = "age is 85, beyond what training had (20 to 84), though not far. It is used."
+    where = begun(bedside.page, f0="85")
+    for page in (where, f"{where}/summary"):
+        assert note in bedside.page.get(page).text
+    assert "It is used" not in bedside.page.get(begun(bedside.page, f0="84")).text
+    case = {"f0": "85", "f1": "yes", "f2": "150", "f3": "7", "f4": "2024-05-05"}
+    answer = desk.page.post("/cases", data=case).headers["location"].partition("#")[0]
+    assert note in desk.page.get(answer).text
+    far = desk.page.post("/cases", data=case | {"f0": "500"}).headers["location"].partition("#")[0]
+    assert "It is used" not in desk.page.get(far).text
+    assert "age is 500, and training had 20 to 84. It is taken as unknown." in desk.page.get(far).text
+
+
+def test_a_result_says_of_which_test_it_is(bedside):
+    """Of a test of several; what it is called is not what it costs."""
+    page = bedside.page.get("/").text
+    assert page.count('<span class="soft small">(blood)</span>') == 2
+    assert "(pressure)" not in page
+
+
+def test_what_the_foot_of_a_page_promises():
+    """Where other machines may ask, it is not the reader's computer that the page runs on."""
+    for names, told in (
+        ((), "Runs on this computer alone"),
+        (("*",), "Runs on the computer that this page comes from"),
+    ):
+        with served(samples.plan(), names=("127.0.0.1", *names)) as server, server.browser() as browser:
+            assert told in browser.get("/").text
+            assert told in browser.get("/nowhere", headers={"accept": "text/html"}).text
+
+
 def test_a_form_that_comes_late_changes_nothing(bedside):
     browser = bedside.page
     where = begun(browser)
     assert browser.post(where, data={"action": "unavailable", "test": "1", "version": "1"}).status_code == 303
-    late = browser.post(where, data={"action": "undo", "version": "1"})
-    assert late.headers["location"] == f"{where}?changed"
+    for action in ("undo", "delete"):
+        late = browser.post(where, data={"action": action, "version": "1"})
+        assert late.headers["location"] == f"{where}?changed"
     page = browser.get(late.headers["location"]).text
     assert "has gone on since this page was shown" in page
     assert "cannot be done" in page
@@ -478,9 +512,10 @@ def test_how_a_table_was_read_is_said(desk):
     page = desk.page.get(where).text
     assert "30 rows are answered." in page
     assert "münchen.csv is read as Windows-1252 (western Europe) text" in page
+    assert "--encoding" not in page
     assert "münchen.csv: line 2 names the columns" in page
     german = desk.page.get(where, headers={"accept-language": "de"}).text
-    assert "münchen.csv wird als Text in Windows-1252 (western Europe) gelesen." in german
+    assert "münchen.csv wird als Text in Windows-1252 (Westeuropa) gelesen." in german
     assert "münchen.csv: Zeile 2 nennt die Spalten" in german
 
 

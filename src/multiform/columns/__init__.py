@@ -15,13 +15,21 @@ from multiform.columns._cells import (
     columns_of,
     numbers_or_text,
     polars,
+    repeated_name,
     typed,
     with_numbers,
     without,
 )
 from multiform.columns._decide import COUNTS, MOST_CATEGORIES, MOST_CODED, MOST_WORDS, ROLES, counts_rows, decide
 from multiform.columns._encodings import ENRICHED, FARTHEST, Encoding, Encodings
-from multiform.columns._frames import MOST_LABELS, frame_numbers, holds_words, learn_frame, places_of
+from multiform.columns._frames import (
+    MOST_LABELS,
+    NumbersAsTextWarning,
+    frame_numbers,
+    holds_words,
+    learn_frame,
+    places_of,
+)
 from multiform.columns._kinds import (
     NO_KNOWN_WORD,
     Category,
@@ -63,6 +71,7 @@ __all__ = [
     "Measure",
     "Notation",
     "Number",
+    "NumbersAsTextWarning",
     "Rank",
     "Seen",
     "Shift",
@@ -85,6 +94,7 @@ __all__ = [
     "numbers_or_text",
     "places_of",
     "polars",
+    "repeated_name",
     "spellings",
     "typed",
     "warn_of_unknown",

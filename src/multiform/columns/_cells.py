@@ -7,12 +7,15 @@ is arrays, where it is None, NaN, or what pandas has for them.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 
 from multiform._typing import Array, Doubles
 from multiform.columns._notation import PLAIN, Notation, is_certain, notation_of, numbers_in, without_words
@@ -96,7 +99,22 @@ def columns_of(X: Any, names: Sequence[str] | None = None) -> dict[str, Array]:
         matrix = np.asarray(X)
         named = [f"column {j}" for j in range(matrix.shape[1])] if names is None else names
         found = {name: matrix[:, j] for j, name in enumerate(named)}
-    return {name: np.asarray(found[name]) for name in (found if names is None else names)}
+    return {name: cells_of(found[name]) for name in (found if names is None else names)}
+
+
+def cells_of(column: Any) -> Array:
+    """The cells of a column of any frame; of Arrow's dictionaries NumPy gets the last value where one is missing."""
+    if hasattr(getattr(column, "type", None), "index_type"):
+        cells = np.empty(len(column), dtype=object)
+        cells[:] = column.to_pylist()
+        return cells
+    return np.asarray(column)
+
+
+def repeated_name(X: Any) -> str:
+    """The first name that two columns of a frame have."""
+    names = Counter(map(str, getattr(X, "column_names", None) or X.columns))
+    return names.most_common(1)[0][0]
 
 
 def as_frame(table: Any) -> Any:
@@ -107,8 +125,17 @@ def as_frame(table: Any) -> Any:
     if isinstance(table, Mapping):
         return pl.DataFrame({str(name): values for name, values in table.items()}, strict=False)
     if isinstance(table, np.ndarray) and table.ndim == 2:
-        return pl.DataFrame({f"x{column}": table[:, column] for column in range(table.shape[1])})
-    frame = nw.from_native(table, pass_through=True)
+        columns = [table[:, column] for column in range(table.shape[1])]
+        if table.dtype.kind == "O":  # cells of several types
+            return pl.DataFrame([_series_of(f"x{place}", column.tolist()) for place, column in enumerate(columns)])
+        return pl.DataFrame({f"x{place}": column for place, column in enumerate(columns)})
+    try:
+        frame = nw.from_native(table, pass_through=True)
+    except DuplicateError as error:
+        raise TableError(
+            f"The table has several columns named {repeated_name(table)!r}, and columns are known by their names; "
+            "rename or leave out all but one."
+        ) from error
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if not isinstance(frame, nw.DataFrame):
@@ -131,8 +158,16 @@ def _polars_series(series: Any) -> Any:
     if series.dtype.is_float():
         return pl.Series(name, np.asarray(series.to_numpy(), dtype=np.float64))
     cells: list[Any] = [None if gap else cell for cell, gap in zip(series.to_list(), missing.to_list(), strict=True)]
-    cells = [cell.to_pydatetime() if hasattr(cell, "to_pydatetime") else cell for cell in cells]
-    return pl.Series(name, cells, strict=False)
+    return _series_of(name, cells)
+
+
+def _series_of(name: str, cells: list[Any]) -> Any:
+    """From cells of any types, None where one is missing."""
+    read: list[Any] = [
+        cell.to_pydatetime() if hasattr(cell, "to_pydatetime") else float(cell) if isinstance(cell, Decimal) else cell
+        for cell in cells
+    ]
+    return polars().Series(name, read, strict=False)
 
 
 def without(frame: Any, words: Sequence[str]) -> Any:
@@ -321,13 +356,13 @@ def typed(column: Array, *, parse: bool = False, words: bool = False) -> Array:
         numbers = column.astype(np.float64)
         if not words:
             return numbers
-        texts[:] = [None if value != value else f"{value:g}" for value in numbers]
+        texts[:] = [None if value != value else _shortest(value) for value in numbers.tolist()]
         return texts
     if column.dtype.kind == "M" and not (parse or words):
         return column
     cells = column.astype(object)
     missing = np.array([_is_missing(cell, blank=parse or words) for cell in cells], dtype=bool)
-    if not words and (parse or all(isinstance(cell, Real) for cell in cells[~missing])):
+    if not words and (parse or all(isinstance(cell, (Real, Decimal)) for cell in cells[~missing])):
         try:
             return np.array([np.nan if gap else float(cell) for cell, gap in zip(cells, missing, strict=True)])
         except OverflowError:  # a whole number that is larger than any other
@@ -338,6 +373,12 @@ def typed(column: Array, *, parse: bool = False, words: bool = False) -> Array:
     if parse or words:
         texts[~missing] = [text.strip() for text in texts[~missing]]
     return texts
+
+
+def _shortest(value: float) -> str:
+    """A number as text that is of no other number; 5.0 as a whole number is written."""
+    short = f"{value:g}"
+    return short if float(short) == value else f"{value:.0f}" if value.is_integer() else repr(float(value))
 
 
 def _is_missing(cell: Any, blank: bool) -> bool:

@@ -7,32 +7,44 @@ reads it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import warnings
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 
 from multiform._typing import Array
-from multiform.columns._cells import columns_of, typed
-from multiform.columns._kinds import Label, Measure, Rank
+from multiform.columns._cells import MISSING, cells_of, columns_of, typed
+from multiform.columns._kinds import MOST_VALUES, Label, Measure, Rank
 
 ODD = (complex, list, tuple, dict, set, np.ndarray)  # what a cell may not be
+MOMENTS = (datetime.date, datetime.time, datetime.timedelta)  # nor this
+READS = "reads numbers, truth values, categories and text of few values"
 MOST_LABELS = 1_000  # values of a category that are kept by name: the commonest
 ALMOST_ALL, ENOUGH_ROWS = 0.95, 20  # share of distinct texts in so many cells, from which on they are names
 
 
-def holds_words(X: Any) -> bool:
+class NumbersAsTextWarning(UserWarning):
+    """A column holds many numbers as text, which are read as categories, without their order."""
+
+
+def holds_words(X: Any, owner: str) -> bool:
     """Whether X is a frame with a column that is neither numbers nor truth values."""
-    frame = _frame(X)
+    frame = _frame(X, owner)
     return frame is not None and not all(kind.is_numeric() or kind == nw.Boolean for kind in frame.schema.values())
 
 
 def learn_frame(X: Any, owner: str) -> list[Measure | Label]:
     """What each column of a training frame is; `owner` is the classifier that a sentence is about."""
-    frame = _frame(X)
+    frame = _frame(X, owner)
     assert frame is not None
-    return [_learnt(series, owner) for series in frame.iter_columns()]
+    learnt = []
+    for series in frame.iter_columns():  # no comprehension, which is a level of the stack of its own in Python 3.11
+        learnt.append(_learnt(series, owner))
+    return learnt
 
 
 def frame_numbers(columns: Sequence[Measure | Label], X: Any, owner: str) -> tuple[Any, dict[str, int]]:
@@ -40,7 +52,7 @@ def frame_numbers(columns: Sequence[Measure | Label], X: Any, owner: str) -> tup
 
     The numbers are a frame of the same library and names; those of a matrix are a matrix.
     """
-    frame, unknown = _frame(X), {}
+    frame, unknown = _frame(X, owner), {}
     known = {column.name: column for column in columns}
     matrix = np.asarray(X, dtype=object) if frame is None else None
     if matrix is not None and (matrix.ndim != 2 or matrix.shape[1] != len(columns)):
@@ -64,7 +76,7 @@ def places_of(asked: Any, X: Any, owner: str) -> list[int]:
     named = np.asarray(asked)
     if named.dtype.kind == "b":
         named = np.flatnonzero(named)
-    if named.dtype.kind in "UO" and _frame(X) is not None:
+    if named.dtype.kind in "UO" and _frame(X, owner) is not None:
         names = [str(name) for name in X.columns]
         lost = [name for name in named.tolist() if name not in names]
         if not lost:
@@ -79,17 +91,20 @@ def places_of(asked: Any, X: Any, owner: str) -> list[int]:
     return sorted(set(named.tolist()))
 
 
-def _frame(X: Any) -> Any:
-    if not hasattr(X, "columns") or not hasattr(X, "shape"):  # the cheapest look, for arrays
+def _frame(X: Any, owner: str) -> Any:
+    if not hasattr(X, "shape") or not hasattr(X, "columns"):  # the cheapest look, for arrays
         return None
-    frame = nw.from_native(X, eager_only=True, pass_through=True)
+    try:
+        frame = nw.from_native(X, eager_only=True, pass_through=True)
+    except DuplicateError:  # of which `check_input` speaks
+        return None
     return frame if isinstance(frame, nw.DataFrame) else None
 
 
 def _learnt(series: Any, owner: str) -> Measure | Label:
     name, native = str(series.name), series.to_native()
-    cells, is_category = np.asarray(native), series.dtype in (nw.Categorical, nw.Enum)
-    if getattr(native.dtype, "ordered", False):
+    cells, is_category = cells_of(native), series.dtype in (nw.Categorical, nw.Enum)
+    if getattr(getattr(native, "dtype", None), "ordered", False):  # pandas'; Arrow's columns have none
         order = tuple(typed(np.asarray(native.dtype.categories), words=True).tolist())
         if None not in order and len(set(order)) == len(order) <= MOST_LABELS:
             return Rank(name, f"{len(order)} values that have an order", order, False, False)
@@ -97,15 +112,14 @@ def _learnt(series: Any, owner: str) -> Measure | Label:
     odd = [cell for cell in cells if nested or isinstance(cell, ODD)] if nested or cells.dtype.kind in "Oc" else []
     if odd:
         raise ValueError(
-            f"Column {name!r} of X holds {odd[0]!r}, and {owner} reads numbers, truth values, categories and text of "
-            "few values. Give what is inside as columns of their own."
+            f"Column {name!r} of X holds {odd[0]!r}, and {owner} {READS}. Give what is inside as columns of their own."
+        )
+    if not is_category and (moment := _moment(cells)) is not None:
+        raise ValueError(
+            f"Column {name!r} of X holds dates or times, as {moment}, and {owner} {READS}. Give the table to "
+            "multiform.tables.TableClassifier, which reads dates, times and durations, too, or numbers."
         )
     values = typed(cells, words=is_category)
-    if values.dtype.kind == "M":
-        raise ValueError(
-            f"Column {name!r} of X holds dates, and {owner} reads numbers, truth values, categories and text of few "
-            "values. Give the table to multiform.tables.TableClassifier, which reads dates, too."
-        )
     if values.dtype.kind == "f":
         present = values[~np.isnan(values)]
         median = 2 * float(np.median(present / 2)) if len(present) and np.isfinite(present).all() else 0.0
@@ -115,12 +129,44 @@ def _learnt(series: Any, owner: str) -> Measure | Label:
     n_present = sum(text is not None for text in values)
     if not is_category and n_present >= ENOUGH_ROWS and len(distinct) >= ALMOST_ALL * n_present:
         raise ValueError(
-            f"Column {name!r} of X has {len(distinct)} distinct texts in {n_present} cells, and {owner} reads text of "
-            "few values. Leave out what only names a row; multiform.tables.TableClassifier reads words of free text."
+            f"Column {name!r} of X has {len(distinct)} distinct texts in {n_present} cells, and {owner} {READS}. Give "
+            "numbers if it holds some as text, and leave out what only names a row; multiform.tables.TableClassifier "
+            "reads numbers in any notation, and words of free text."
+        )
+    if not is_category and len(distinct) > MOST_VALUES and _are_numbers(distinct):
+        warnings.warn(
+            f"Column {name!r} of X holds {len(distinct)} different numbers as text, which {owner} reads as categories, "
+            "without their order. Give numbers, as pandas.to_numeric makes them, or the table to "
+            "multiform.tables.TableClassifier; if they are codes, give the column the type of categories.",
+            NumbersAsTextWarning,
+            stacklevel=7,
         )
     label = Label.learn(name, f"{len(distinct)} distinct values", values, most=MOST_LABELS)
     assert isinstance(label, Label)
     return label
+
+
+def _moment(cells: Array) -> Any:
+    """The first date, time of day, duration or period among the cells, if there is one."""
+    if cells.dtype.kind in "mM":
+        present = cells[~np.isnat(cells)]
+        return present[0] if len(present) else cells.dtype
+    if cells.dtype.kind != "O":
+        return None
+    return next(
+        (cell for cell in cells if (isinstance(cell, MOMENTS) or hasattr(cell, "to_timestamp")) and cell == cell), None
+    )
+
+
+def _are_numbers(texts: Collection[str]) -> bool:
+    """Whether all texts but what stands for a missing value are numbers, and no codes that begin with a 0."""
+    rest = [text for text in texts if text not in MISSING]
+    if any(text.lstrip("+-").startswith("0") and text.lstrip("+-")[1:2].isdigit() for text in rest):
+        return False
+    try:
+        return all(np.isfinite(float(text)) for text in rest)
+    except ValueError:
+        return False
 
 
 def _numbers(column: Measure | Label, cells: Array, owner: str) -> tuple[Array, int]:
@@ -133,6 +179,7 @@ def _numbers(column: Measure | Label, cells: Array, owner: str) -> tuple[Array, 
     if values.dtype.kind != "f":
         raise ValueError(
             f"Column {column.name!r} of X was a number in every row that {owner} was trained on; got "
-            f"{[value for value in values[:100].tolist() if value is not None][:3]}."
+            f"{[value for value in values[:100].tolist() if value is not None][:3]}. Give numbers, and None or NaN "
+            "where there is none."
         )
     return values, 0

@@ -22,6 +22,7 @@ N_TREES = 200  # of a forest, over all folds together (docs/defaults.md)
 BOOSTS, STEP, LEAVES = 25, 0.2, 15
 FARTHEST = 1e38  # in deviations: single precision has room for it
 LEAST_WEIGHT = 1e-30  # of a class, as a share of the largest
+ROUNDING = 1e-4  # by which a chance may be more than 1
 DOUBT = 0.03  # a share of every chance that is spread over the classes: no partner is ever certain
 
 
@@ -214,6 +215,17 @@ def _chances(model: Any, rows: Floats, n_classes: int) -> Doubles:
     chances = np.zeros((len(rows), n_classes))
     if len(model.classes_) == 1:
         chances[:, model.classes_] = 1
-    else:
-        chances[:, model.classes_] = model.predict_proba(rows)
+        return chances
+    told = np.asarray(model.predict_proba(rows))
+    shape = (len(rows), len(model.classes_))
+    if told.shape != shape or told.dtype.kind not in "fiu" or not ((told >= 0) & (told <= 1 + ROUNDING)).all():
+        got = f"an array of shape {told.shape} and type {told.dtype}"
+        if told.shape == shape and told.dtype.kind in "fiu":
+            got = f"{told[~((told >= 0) & (told <= 1 + ROUNDING))][0]:.6g}"
+        raise ValueError(
+            f"partners of QMSClassifierCV must have a predict_proba that gives chances from 0 to 1, of shape {shape}; "
+            f"that of {type(model).__name__} gave {got}. Leave it out, or put scikit-learn's CalibratedClassifierCV "
+            "around it."
+        )
+    chances[:, model.classes_] = told
     return chances

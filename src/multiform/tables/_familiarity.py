@@ -243,7 +243,7 @@ def nearest(name: str, names: Sequence[str], told: str = "the columns are") -> s
     ranked = sorted(names[:MOST_COMPARED], key=likeness, reverse=True)
     close = [other for other in ranked[:MOST_NAMED] if likeness(other) >= ALIKE]
     meant = f"the nearest {'is' if len(close) == 1 else 'are'} {listed(close)}; " if close else ""
-    return f"{meant}{told} {listed(names)}."
+    return f"{meant}{told} {listed(names) or 'none'}."
 
 
 def _short(text: str | None) -> str:

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from multiform.diagnosis import UnfamiliarValue
+from multiform.diagnosis import UnfamiliarValue, for_people
 from multiform.web._guard import LOOPBACK, Access, Guard, Limits
 from multiform.web._interface import interface_routes
 from multiform.web._model import PlanModel, opened
@@ -128,7 +128,9 @@ def _unfamiliar(error: Any) -> Problem:
 
 
 def _sentence(error: Any) -> str:
-    return " ".join(str(error).split())
+    if isinstance(error, UnicodeError):
+        return "a text holds half of a letter (a lone surrogate); send whole ones."
+    return for_people(" ".join(str(error).split()))
 
 
 def serve(

@@ -69,15 +69,15 @@ class _Bedside:
 
     async def _changed(self, request: Request, id: str | None) -> Response:
         form, words = await form_of(request), self.render.words(request)
-        if form.get("action") == "delete" and id is not None:
-            self.sessions.drop(id)
-            return RedirectResponse("/", 303)
 
         def changed() -> str | dict[str, Any]:
             known = self.sessions.new().id if id is None else id
             with self.sessions.at(known) as case:
                 if id is not None and whole(form, "version") != case.version:
-                    return f"{known}?changed"
+                    return f"/cases/{known}?changed"
+                if id is not None and form.get("action") == "delete":
+                    self.sessions.drop(id)
+                    return "/"
                 try:
                     mend = self.act(case, form, words)
                 except ValueError as error:  # what a session refuses: the page says so, and shows where the case stands
@@ -85,7 +85,7 @@ class _Bedside:
                 else:
                     if not mend:
                         case.version += 1
-                        return known
+                        return f"/cases/{known}"
                     place = form["action"], self.test(form) if form["action"] == "correct" else None
                     told = self.told(case, words, mend, place)
             if id is None:  # nothing came of it: there is no case yet
@@ -95,7 +95,7 @@ class _Bedside:
 
         found = await request.app.state.work(changed)
         if isinstance(found, str):
-            return RedirectResponse(f"/cases/{found}", 303)
+            return RedirectResponse(found, 303)
         return self.render(request, "case.html", **found)
 
     async def look(self, request: Request) -> Response:
@@ -270,6 +270,7 @@ class _Bedside:
             asked = [entry for _, _, found in others for entry in found]
         ranked = sorted(chances.items(), key=lambda one: -one[1])
         numbered, ahead = dict(colours(self.model.classes)), session.ahead
+        strange = session.unfamiliar(session.observed) if session.notes else []
         return {
             "case_id": case.id,
             "version_of_case": case.version,
@@ -297,8 +298,8 @@ class _Bedside:
             "others_open": place is not None and place[0] == "known",
             "open_tests": [(self.tests.index(test), test) for test in open_tests],
             "notes": [
-                self.form.unlike("recorded_not_used", one.feature, one.value, words)
-                for one in (session.unfamiliar(session.observed) if session.notes else ())
+                *(self.form.unlike("recorded_not_used", one.feature, one.value, words) for one in strange),
+                *self.form.outside(session.observed, words, [one.feature for one in strange]),
             ],
             "picture": path_picture(ahead, self.model.classes, words, session.pending),
             "key": colours(self.model.classes),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -103,6 +103,23 @@ class Form:
     def had(self, name: str, words: Words) -> str:
         """What training had, in words; empty where it is not known."""
         return had(self.seen[name], words) if name in self.seen else ""
+
+    def outside(self, values: Mapping[str, Any], words: Words, but: Collection[str] = ()) -> list[str]:
+        """Notes on numbers beyond all that training had, though not so far that they are taken as unknown (`but`)."""
+        found = []
+        for name, value in values.items():
+            seen = self.seen.get(name)
+            if (
+                name in but
+                or seen is None
+                or seen.kind != "number"
+                or not seen.values
+                or not isinstance(value, int | float)
+            ):
+                continue
+            if not seen.values[0] <= value <= seen.values[-1]:
+                found.append(self.unlike("outside", name, value, words))
+        return found
 
     def unlike(self, key: str, name: str, value: Any, words: Words) -> str:
         """The sentence of this key on a value that is unlike training; None is a missing one."""

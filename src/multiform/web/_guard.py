@@ -114,6 +114,11 @@ class Access:
         """Whether there is no link that could be exchanged."""
         return self._link is None
 
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody asks but this machine."""
+        return set(self.names) <= set(LOOPBACK)
+
     def link(self) -> str:
         """The word of the link that can be exchanged, once; a new one where there is none."""
         if self._link is None:
@@ -188,7 +193,10 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            if scope["type"] == "lifespan":  # there is nothing else behind: a WebSocket of another server's is refused
+                await self.app(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
             return
         began, status, started = time.perf_counter(), 0, False
 
@@ -227,8 +235,8 @@ class Guard:
     async def _admitted(self, request: Request, receive: Receive, send: Send) -> None:
         if self._at_once >= self.limits.requests:
             raise Problem(503, f"{self.limits.requests} requests are being answered; ask again in a moment.")
+        body = _Body(self, request, receive)  # which may refuse it: then it is not among those that are worked on
         self._at_once += 1
-        body = _Body(self, request, receive)
         try:
             await self.app(request.scope, body.receive, send)
         finally:
@@ -279,6 +287,12 @@ class _Body:
         stated = request.headers.get("content-length", "0")
         if stated.isdecimal():
             self._check(int(stated[:18]))
+        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+            raise Problem(
+                400,
+                "the request states two sizes, as a length and in chunks; send one of them.",
+                headers={"connection": "close"},
+            )
         if request.headers.get("content-encoding", "identity") != "identity":
             raise Problem(415, "a body must not be compressed; send it as it is.")
 

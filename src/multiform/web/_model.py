@@ -18,7 +18,16 @@ import numpy as np
 from multiform.columns import Code, Seen, TableError, polars
 from multiform.diagnosis import DiagnosisPlanner
 from multiform.files import load, plain
-from multiform.tables import Judgement, MatrixModel, TableClassifier, deciding_cells, labelled, least_change, rule_for
+from multiform.tables import (
+    Judgement,
+    MatrixModel,
+    TableClassifier,
+    deciding_cells,
+    labelled,
+    least_change,
+    nearest,
+    rule_for,
+)
 from multiform.web._separated import Separated
 
 NUMERIC = ("number", "code", "date")
@@ -199,7 +208,7 @@ class TableModel:
             ``deciding``, by column, how the chance of the label changes if that cell were not known (``change``): the
             greater, the more it holds the decision.
         """
-        frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
+        frame = self.frame([self._whole(case)])
         answers, found = self.answers(frame, chances=True)
         [told] = answers.to_dicts()
         chances = {label: told.pop(f"chance of {label}") for label in self.classes}
@@ -208,6 +217,14 @@ class TableModel:
         told |= self._trust(frame)
         told["unfamiliar_cells"] = found.cells.drop("row").to_dicts()
         return dict(plain(told | {"notes": found.sentences()}))
+
+    def _whole(self, case: Mapping[str, Any]) -> dict[str, Any]:
+        """A case with its gaps. Where it lacks columns and has others, one of these may be misspelt, and no gap."""
+        strange = [name for name in case if name not in self.fields]
+        if strange and len(case) - len(strange) < len(self.fields):
+            ends = nearest(strange[0], list(self.fields))
+            raise TableError(f"The model has no column {strange[0]!r}, and the case lacks some that it has; {ends}")
+        return dict.fromkeys(self.fields) | dict(case)
 
     def _trust(self, frame: Any) -> dict[str, float | None]:
         """Of a promise: how sure the answer is, and how sure it must be to be given; None where it never is."""
@@ -230,7 +247,10 @@ class TableModel:
             ``label`` and ``chance`` after it, and ``changes``: ``column``, ``from``, ``to``. None if none was found, or
             if the model does not know how.
         """
-        frame = self.frame([dict.fromkeys(self.fields) | dict(case)])
+        frame = self.frame([self._whole(case)])
+        if strange := [name for name in locked if name not in self.fields]:
+            ends = nearest(strange[0], list(self.fields))
+            raise TableError(f"The model has no column {strange[0]!r} that could be locked; {ends}")
         if isinstance(self.model, MatrixModel) and self._separated is not None:
             return self._moved(frame, locked)
         found: dict[str, Any] | None = least_change(self.model, frame, locked) if self.model.looks else None

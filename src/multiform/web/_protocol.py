@@ -72,6 +72,9 @@ def protocol_for(limits: Limits) -> type[H11Protocol]:
             self.conn = _Connection(h11.SERVER)
             self.access_log = False  # it would name paths and queries, wherever somebody has set logging up
 
+        def _unsupported_upgrade_warning(self) -> None:
+            """Who asks for a WebSocket is answered as if not; uvicorn would advise in the log to install one."""
+
         def connection_made(self, transport: Any) -> None:
             if len(self.connections) >= limits.connections:
                 self._is_refused = True

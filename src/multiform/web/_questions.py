@@ -161,8 +161,11 @@ class _Questions:
             "trust": told.get("trust"),
             "trust_needed": told.get("trust_needed"),
             "notes": [
-                self.form.unlike("taken_as_unknown", cell["column"], cell["value"], words)
-                for cell in told["unfamiliar_cells"]
+                *(
+                    self.form.unlike("taken_as_unknown", cell["column"], cell["value"], words)
+                    for cell in told["unfamiliar_cells"]
+                ),
+                *self.form.outside(question.values, words, [cell["column"] for cell in told["unfamiliar_cells"]]),
             ],
             "knows_deciding": bool(self.model.model.looks),
             "deciding": [

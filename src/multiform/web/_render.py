@@ -64,6 +64,7 @@ class Renderer:
             "status": status,
             "focus": "",
             "path": request.scope["path"],
+            "is_local": request.app.state.access.is_local,
             **self._shared,
             **values,
         }

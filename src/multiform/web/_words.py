@@ -5,7 +5,8 @@ A translation is a file with the same keys. What a model file says (names, label
 Sentences of the library and of refusals are made where something goes wrong, in English, and programs get them so. The
 page knows them by their pattern: keys that begin with ``said_`` hold it, with places for the values, and a translation
 of it has the same places, or fewer. What stands at ``{sentence}`` is such a sentence in its turn. Keys that begin with
-``in_report_`` are of the report (`_report.py`), in the same way.
+``in_report_`` are of the report (`_report.py`), in the same way. English alone has ``shown_...`` of some ``said_...``:
+what the page says where the library speaks of an option of the command line, which a page does not have.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from multiform.diagnosis import for_people
 FIRST = "en"
 SAID = "said_"  # keys of sentences that are made elsewhere
 IN_REPORT = "in_report_"  # and of the report's
+SHOWN = "shown_"  # what English pages show of those that name options of the command line
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[-+]?\d+)?( ?%)?")
 FIRM = "\N{NO-BREAK SPACE}"  # no line ends between a number and its sign
 COOKIE = "multiform-language"
@@ -64,6 +66,8 @@ class Words:
         The keys of its `kind` are looked at; `known` are values that whoever asks has in this language already.
         """
         if self._english is None:
+            for pattern, shown in self._by_command():
+                sentence = pattern.sub(lambda found, shown=shown: shown.format(**found.groupdict()), sentence)  # type: ignore[misc]
             return for_people(sentence)
         for key, pattern in self._english.patterns(kind):
             match = pattern.fullmatch(sentence)
@@ -87,6 +91,14 @@ class Words:
         told = {key: text for key, text in self._sentences.items() if key.startswith(kind)}
         ranked = sorted(told, key=lambda key: -len(re.sub(r"\{\w+\}", "", told[key])))
         return [(key, re.compile(_pattern(told[key]))) for key in ranked]
+
+    @cache  # noqa: B019
+    def _by_command(self) -> list[tuple[re.Pattern[str], str]]:
+        """Sentences that name options of the command line, and what the page says instead."""
+        shown = {key: text for key, text in self._sentences.items() if key.startswith(SHOWN)}
+        return [
+            (re.compile(_pattern(self._sentences[SAID + key.removeprefix(SHOWN)])), text) for key, text in shown.items()
+        ]
 
     def told(self, value: Any) -> str:
         """A value in a sentence: a number as one writes it here, anything else as text of bounded length."""

@@ -77,7 +77,8 @@ class Gaussian:
         of_all = np.asarray(X[some] if complete else X, dtype=np.float64)
         share = np.ones(len(of_all)) if weight is None else np.asarray(weight[some] if complete else weight)
         # over a power of two, which rounds nothing, no square overflows
-        exponent = np.maximum(np.frexp(np.fmax.reduce(np.abs(of_all), axis=0, initial=0))[1], LEAST_EXPONENT)
+        largest = np.fmax.reduce(np.abs(of_all.T, order="C"), axis=1, initial=0)
+        exponent = np.maximum(np.frexp(largest)[1], LEAST_EXPONENT)
         unit = np.ldexp(1.0, -exponent)
         scaled = of_all * unit
         known = ~np.isnan(scaled)

@@ -25,6 +25,7 @@ from multiform.separators import Scaling, as_stored, entries_of
 NOT_GIVEN = "no_validation"  # scikit-learn's word for no y
 ACCEPTED = [np.float64, np.float32, np.uint8]  # what X may be; anything else becomes the first
 CHUNK_ROWS = 4096
+FEW_CELLS = 100_000
 MANY_ZEROS = 0.25
 WIDEST = 1e30  # between the least and the greatest weight: training is in single precision
 MOST_COPIES = 1000  # a weight of more is no number of copies
@@ -507,7 +508,8 @@ def _extremes(X: Any) -> tuple[Array, Array]:
         from sklearn.utils.sparsefuncs import min_max_axis
 
         return min_max_axis(X, axis=0)  # type: ignore[no-any-return]
-    return X.min(axis=0), X.max(axis=0)
+    columns = X.T.copy() if X.size <= FEW_CELLS else X.T  # short rows are slow to go through
+    return columns.min(axis=1), columns.max(axis=1)
 
 
 def _chunks_of(X: Array, exponent: Indices) -> Iterator[tuple[slice, Doubles]]:

@@ -14,10 +14,11 @@ import numpy.typing as npt
 from multiform._typing import Floats, Indices, Ints
 from multiform.runtime import in_threads, single_threaded_blas
 from multiform.separators import Rows
-from multiform.starts import ENOUGH_SAMPLES, ClassScatter, drawn_start
+from multiform.starts import ENOUGH_SAMPLES, FEW_COLUMNS, ClassScatter, drawn_start, drawn_starts
 
 __all__ = ["AdamSolver", "CpmSolver", "ModelBatch", "Moments", "Solver", "TrainingProblem"]
 
+SOLVED_TOGETHER = 16  # sets of samples that members look at, each in memory
 ROW_RATE = 4.0  # a step by rows against one by coefficients, measured (docs/defaults.md)
 
 # Adam's running means of the gradient and of its square, and how many steps they have seen. By rows there is no first
@@ -252,25 +253,29 @@ class ModelBatch:
         for member in first.values():
             by_look.setdefault(looks[member], []).append(member)
 
-        def alike(members: list[int]) -> list[tuple[int, Floats]]:
-            scatter = self._scatter(problem, members[0])
-            return [(member, self.initial_coefficients(problem, member, scatter)) for member in members]
+        def drawn_from(looked_at: list[list[int]]) -> list[tuple[int, Floats]]:
+            scatters = [scatter for one in looked_at for scatter in [self._scatter(problem, one[0])] * len(one)]
+            members = [member for one in looked_at for member in one]
+            noise, seeds = self.noise[members].tolist(), self.seed[members].tolist()
+            return list(zip(members, drawn_starts(scatters, self.n_components, noise, seeds), strict=True))
 
+        # Small matrices are solved together, which costs little more than one; what is large, one after the other.
+        together = SOLVED_TOGETHER if few and self.columns is None and problem.n_features <= FEW_COLUMNS else 1
+        looked_at = list(by_look.values())
+        groups = [looked_at[first : first + together] for first in range(0, len(looked_at), together)]
         if few or n_threads == 1:
-            parts = list(map(alike, by_look.values()))
+            parts = list(map(drawn_from, groups))
         else:
             with single_threaded_blas():
-                parts = in_threads(alike, list(by_look.values()), n_threads)
+                parts = in_threads(drawn_from, groups, n_threads)
         drawn = {member: start for part in parts for member, start in part}
         return [drawn[member] for member in first.values()], [numbers[key] for key in keys]
 
-    def initial_coefficients(
-        self, problem: TrainingProblem, member: int, scatter: ClassScatter | None = None
-    ) -> Floats:
-        """The start of a member, given or drawn (`starts`); `scatter` is what it looks at, where that is known."""
+    def initial_coefficients(self, problem: TrainingProblem, member: int) -> Floats:
+        """The start of a member, given or drawn (`starts`)."""
         if self.start is not None:
             return np.array(self.start[member], dtype=np.float32, order="C")
-        scatter = scatter or self._scatter(problem, member)
+        scatter = self._scatter(problem, member)
         return drawn_start(scatter, self.n_components, float(self.noise[member]), int(self.seed[member]))
 
     def _scatter(self, problem: TrainingProblem, member: int) -> ClassScatter:

@@ -13,6 +13,8 @@ Where features outnumber samples, large random rows instead would be noise that 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from multiform._typing import Doubles, Floats, Indices, Ints
 if TYPE_CHECKING:
     from multiform.solvers import TrainingProblem
 
-__all__ = ["ClassScatter", "drawn_start"]
+__all__ = ["ClassScatter", "discriminants", "drawn_start", "drawn_starts"]
 
 ENOUGH_SAMPLES = 2048  # to know means and covariance well enough for a start
 RANDOM_NORM = 0.5  # of a random row
@@ -62,13 +64,15 @@ class ClassScatter:
             rows, center = rows[:, columns], center[columns]
         means = (membership.T @ rows) / np.where(total > 0, total, 1)
         self.means: Floats = np.where(total > 0, means - center, 0).astype(np.float32)
-        self._middle: Floats = self.means.mean(axis=0)
-        self._apart: Floats = self.means - self._middle
+        self._middle: Floats = self.means.sum(axis=0) / np.float32(len(self.means))
+        self.apart: Floats = self.means - self._middle
         self._rows, self._row_means = rows, means.astype(np.float32)
         self._share = (share / share.sum()).astype(np.float32)[:, None]
-        self._classes = membership.astype(bool).astype(np.float32)
-        self._covariance: Floats | None = None  # S, of few columns
-        self._drawn: tuple[int, int, Floats] | None = None  # how many random rows of which seed, and they
+        self._membership = membership
+
+    @cached_property
+    def _classes(self) -> Any:
+        return self._membership.astype(bool).astype(np.float32)
 
     def times(self, directions: Floats) -> Floats:
         """S = R^T R / n times these columns; a row of R is a sample less the mean of its class."""
@@ -76,47 +80,31 @@ class ClassScatter:
         product: Floats = self._rows.T @ residuals - self._row_means.T @ (self._classes.T @ residuals)
         return product
 
-    def discriminant_rows(self, noise: float, most: int) -> Floats:
-        """D above, the strongest directions first: shape (at most `most`, p)."""
-        apart, solved = self._apart, self._solved(noise)
-        # With G = (S + sigma^2 I)^-1 (mu_k - mu)^T and (mu_k - mu) G = U L U^T, D = L^-1/2 U^T G^T.
-        between = (apart @ solved).astype(np.float64)
-        strength, mixture = np.linalg.eigh((between + between.T) / 2)
-        kept = np.flatnonzero(strength > 1e-6 * max(strength[-1], 1e-6))[::-1][: min(most, len(apart) - 1)]
-        rows = (solved @ (mixture[:, kept] / np.sqrt(strength[kept]))).T
-        norm = np.sqrt((rows**2).sum())
-        return np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32)
-
-    def random_rows(self, n_rows: int, seed: int) -> Floats:
-        """Small rows of each class, the same for every noise: shape (m, n_rows, p)."""
-        if self._drawn is None or self._drawn[:2] != (n_rows, seed):
-            shape = len(self.means), n_rows, self.means.shape[1]
-            random = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
-            self._drawn = n_rows, seed, random * np.float32(RANDOM_NORM / np.sqrt(shape[2]))
-        return self._drawn[2]
-
     def class_rows(self, noise: float) -> Floats:
         """A row and an offset for each class that make it the linear discriminant: shape (m, p + 1).
 
         With ``G_k = (S + sigma^2 I)^-1 (mu_k - mu)`` the score of a class is ``s_k = G_k (x - (mu_k + mu) / 2)``, and
         the residual of its row is ``REACH |s| - s_k``: the distance from a plane across G_k, beyond the class.
         """
-        solved = self._solved(noise).T
+        solved = solutions([self], [noise])[0].T
         threshold = ((self.means + self._middle) * solved).sum(axis=1) / 2
-        reach = REACH * (self._apart * solved).sum(axis=1).mean() / 2
+        reach = REACH * (self.apart * solved).sum(axis=1).mean() / 2
         norm = np.sqrt((solved**2).sum(axis=1).mean())
         rows = np.column_stack([-solved, -(reach + threshold)]) / (norm if norm > 0 else 1)
         return np.asarray(rows, dtype=np.float32)
 
-    def _solved(self, noise: float) -> Floats:
-        """G above, (S + sigma^2 I)^-1 (mu_k - mu)^T; of many columns nearly, by conjugate gradients."""
-        right, ridge = np.ascontiguousarray(self._apart.T), np.float32(max(noise, LEAST_NOISE) ** 2)
-        if len(right) <= FEW_COLUMNS:
-            identity = np.eye(len(right), dtype=np.float32)
-            if self._covariance is None:
-                self._covariance = self.times(identity)
-            return np.linalg.solve(self._covariance + ridge * identity, right)
-        tiny = np.finfo(np.float32).tiny
+    @cached_property
+    def covariance(self) -> Floats:
+        """S, of few columns."""
+        if scipy.sparse.issparse(self._rows):
+            return self.times(np.eye(self.means.shape[1], dtype=np.float32))
+        residuals = self._rows - self._row_means[self._target]
+        product: Floats = (self._share * residuals).T @ residuals
+        return product
+
+    def nearly_solved(self, ridge: np.float32) -> Floats:
+        """(S + sigma^2 I)^-1 (mu_k - mu)^T of many columns, nearly, by conjugate gradients."""
+        right, tiny = np.ascontiguousarray(self.apart.T), np.finfo(np.float32).tiny
         solution, residual, direction = np.zeros_like(right), right, right
         square = (residual**2).sum(axis=0)
         enough = 1e-8 * square.max()
@@ -132,6 +120,32 @@ class ClassScatter:
         return solution
 
 
+def solutions(scatters: Sequence[ClassScatter], noise: Sequence[float]) -> list[Floats]:
+    """G = (S + sigma^2 I)^-1 (mu_k - mu)^T of every scatter with its noise: shapes (p, m)."""
+    ridge = [np.float32(max(level, LEAST_NOISE) ** 2) for level in noise]
+    p = scatters[0].means.shape[1]
+    if p > FEW_COLUMNS:
+        return [scatter.nearly_solved(one) for scatter, one in zip(scatters, ridge, strict=True)]
+    inner = np.stack([scatter.covariance for scatter in scatters])
+    inner[:, range(p), range(p)] += np.array(ridge)[:, None]
+    return list(np.linalg.solve(inner, np.stack([scatter.apart.T for scatter in scatters])))
+
+
+def discriminants(scatters: Sequence[ClassScatter], noise: Sequence[float], most: int) -> list[Floats]:
+    """D above of every scatter with its noise, the strongest directions first: shapes (at most `most`, p)."""
+    solved = solutions(scatters, noise)
+    # With G as above and (mu_k - mu) G = U L U^T, D = L^-1/2 U^T G^T.
+    between = np.stack([scatter.apart @ one for scatter, one in zip(scatters, solved, strict=True)])
+    strengths, mixtures = np.linalg.eigh((between + between.swapaxes(1, 2)).astype(np.float64) / 2)
+    found = []
+    for one, strength, mixture in zip(solved, strengths, mixtures, strict=True):
+        kept = np.flatnonzero(strength > 1e-6 * max(strength[-1], 1e-6))[::-1][: min(most, len(strength) - 1)]
+        rows = (one @ (mixture[:, kept] / np.sqrt(strength[kept]))).T
+        norm = np.sqrt((rows**2).sum())
+        found.append(np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32))
+    return found
+
+
 def _membership(share: Doubles, target: Ints, n_classes: int) -> Any:
     """The share of each sample in the column of its class: shape (n, m); a few cells are quicker dense."""
     n = len(target)
@@ -144,18 +158,35 @@ def _membership(share: Doubles, target: Ints, n_classes: int) -> Any:
 
 def drawn_start(scatter: ClassScatter, n_components: int, noise: float, seed: int) -> Floats:
     """A_k and b_k side by side: discriminant rows that the classes share, then random rows of each; b_k = A_k mu_k."""
-    n_classes, n_features = scatter.means.shape
-    coefficients = np.empty((n_classes, n_components, n_features + 1), dtype=np.float32)
-    if scatter.sparse:
-        coefficients[:, :, :-1] = scatter.random_rows(n_components, seed)
-        coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], scatter.means)
-        coefficients[:, 0] = scatter.class_rows(noise)
-        return coefficients
-    shared = scatter.discriminant_rows(noise, min(n_components, n_features))
-    coefficients[:, : len(shared), :-1] = shared
-    coefficients[:, len(shared) :, :-1] = scatter.random_rows(n_components - len(shared), seed)
-    coefficients[:, :, -1] = np.einsum("kqp,kp->kq", coefficients[:, :, :-1], scatter.means)
-    return coefficients
+    return drawn_starts([scatter], n_components, [noise], [seed])[0]
+
+
+def drawn_starts(
+    scatters: Sequence[ClassScatter], n_components: int, noise: Sequence[float], seeds: Sequence[int]
+) -> list[Floats]:
+    """`drawn_start` of each of these scatters, which have the same number of columns, with its noise and seed."""
+    n_classes, n_features = scatters[0].means.shape
+    sparse = scatters[0].sparse
+    shared = [] if sparse else discriminants(scatters, noise, min(n_components, n_features))
+    random_rows = cache(partial(_random_rows, n_classes, n_features))  # members of other noise and samples share them
+    starts = []
+    for number, (scatter, seed) in enumerate(zip(scatters, seeds, strict=True)):
+        start = np.empty((n_classes, n_components, n_features + 1), dtype=np.float32)
+        n_shared = 0 if sparse else len(shared[number])
+        start[:, n_shared:, :-1] = random_rows(n_components - n_shared, seed)
+        if n_shared:
+            start[:, :n_shared, :-1] = shared[number]
+        start[:, :, -1] = np.matmul(start[:, :, :-1], scatter.means[:, :, None])[:, :, 0]
+        if sparse:
+            start[:, 0] = scatter.class_rows(noise[number])
+        starts.append(start)
+    return starts
+
+
+def _random_rows(n_classes: int, n_features: int, n_rows: int, seed: int) -> Floats:
+    """Small rows of each class: shape (m, n_rows, p)."""
+    random = np.random.default_rng(seed).standard_normal((n_classes, n_rows, n_features), dtype=np.float32)
+    return random * np.float32(RANDOM_NORM / np.sqrt(n_features))
 
 
 def some_of_every_class(problem: TrainingProblem, weight: Floats | None, seed: int, enough: int | None) -> Indices:

@@ -9,7 +9,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from multiform.separators import Rows, Scaling
 from multiform.solvers import ModelBatch, TrainingProblem
-from multiform.starts import ENOUGH_SAMPLES, LEAST_NOISE, RANDOM_NORM, ClassScatter, drawn_start
+from multiform.starts import ENOUGH_SAMPLES, LEAST_NOISE, RANDOM_NORM, ClassScatter, discriminants, drawn_start
 
 
 def problem_of(X, y):
@@ -49,7 +49,7 @@ def test_the_shared_rows_are_the_generalised_eigenvectors():
     _, vectors = scipy.linalg.eigh(apart.T @ apart, within)  # vectors^T within vectors = I, strongest last
     expected = vectors[:, [3, 2]].T
     expected *= np.sqrt(2) / np.linalg.norm(expected)
-    found = ClassScatter(problem, None, None, 0).discriminant_rows(noise, 18)
+    found = discriminants([ClassScatter(problem, None, None, 0)], [noise], 18)[0]
     signs = np.sign((found * expected).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(signs * found, expected, atol=2e-3)
 

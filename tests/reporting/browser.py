@@ -132,7 +132,7 @@ class Page:
                 found = self.send("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
                 break
             except RuntimeError as error:  # the page was just being replaced
-                if "context" not in str(error) or attempt == 2:
+                if not ("context" in str(error) or "navigated" in str(error)) or attempt == 2:
                     raise
         if "exceptionDetails" in found:
             raise RuntimeError(found["exceptionDetails"]["exception"].get("description"))

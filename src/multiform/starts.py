@@ -14,7 +14,7 @@ Where features outnumber samples, large random rows instead would be noise that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache, cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,7 +127,7 @@ def solutions(scatters: Sequence[ClassScatter], noise: Sequence[float]) -> list[
     if p > FEW_COLUMNS:
         return [scatter.nearly_solved(one) for scatter, one in zip(scatters, ridge, strict=True)]
     inner = np.stack([scatter.covariance for scatter in scatters])
-    inner[:, range(p), range(p)] += np.array(ridge)[:, None]
+    inner += np.array(ridge)[:, None, None] * np.eye(p, dtype=np.float32)
     return list(np.linalg.solve(inner, np.stack([scatter.apart.T for scatter in scatters])))
 
 
@@ -168,12 +168,15 @@ def drawn_starts(
     n_classes, n_features = scatters[0].means.shape
     sparse = scatters[0].sparse
     shared = [] if sparse else discriminants(scatters, noise, min(n_components, n_features))
-    random_rows = cache(partial(_random_rows, n_classes, n_features))  # members of other noise and samples share them
+    random: dict[tuple[int, int], Floats] = {}  # members of other noise and samples share them
     starts = []
     for number, (scatter, seed) in enumerate(zip(scatters, seeds, strict=True)):
         start = np.empty((n_classes, n_components, n_features + 1), dtype=np.float32)
         n_shared = 0 if sparse else len(shared[number])
-        start[:, n_shared:, :-1] = random_rows(n_components - n_shared, seed)
+        drawn = n_components - n_shared, seed
+        if drawn not in random:
+            random[drawn] = _random_rows(n_classes, n_features, *drawn)
+        start[:, n_shared:, :-1] = random[drawn]
         if n_shared:
             start[:, :n_shared, :-1] = shared[number]
         start[:, :, -1] = np.matmul(start[:, :, :-1], scatter.means[:, :, None])[:, :, 0]

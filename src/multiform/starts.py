@@ -14,7 +14,6 @@ Where features outnumber samples, large random rows instead would be noise that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,13 +68,15 @@ class ClassScatter:
         self._rows, self._row_means = rows, means.astype(np.float32)
         self._share = (share / share.sum()).astype(np.float32)[:, None]
         self._membership = membership
-
-    @cached_property
-    def _classes(self) -> Any:
-        return self._membership.astype(bool).astype(np.float32)
+        # Kept by hand: cached_property holds one lock for all instances in Python 3.11, and a child that another thread
+        # forks meanwhile would wait for it for ever.
+        self._classes: Any = None
+        self._covariance: Floats | None = None
 
     def times(self, directions: Floats) -> Floats:
         """S = R^T R / n times these columns; a row of R is a sample less the mean of its class."""
+        if self._classes is None:
+            self._classes = self._membership.astype(bool).astype(np.float32)
         residuals = self._share * (self._rows @ directions - (self._row_means @ directions)[self._target])
         product: Floats = self._rows.T @ residuals - self._row_means.T @ (self._classes.T @ residuals)
         return product
@@ -93,14 +94,14 @@ class ClassScatter:
         rows = np.column_stack([-solved, -(reach + threshold)]) / (norm if norm > 0 else 1)
         return np.asarray(rows, dtype=np.float32)
 
-    @cached_property
     def covariance(self) -> Floats:
         """S, of few columns."""
-        if scipy.sparse.issparse(self._rows):
-            return self.times(np.eye(self.means.shape[1], dtype=np.float32))
-        residuals = self._rows - self._row_means[self._target]
-        product: Floats = (self._share * residuals).T @ residuals
-        return product
+        if self._covariance is None and scipy.sparse.issparse(self._rows):
+            self._covariance = self.times(np.eye(self.means.shape[1], dtype=np.float32))
+        elif self._covariance is None:
+            residuals = self._rows - self._row_means[self._target]
+            self._covariance = (self._share * residuals).T @ residuals
+        return self._covariance
 
     def nearly_solved(self, ridge: np.float32) -> Floats:
         """(S + sigma^2 I)^-1 (mu_k - mu)^T of many columns, nearly, by conjugate gradients."""
@@ -126,7 +127,7 @@ def solutions(scatters: Sequence[ClassScatter], noise: Sequence[float]) -> list[
     p = scatters[0].means.shape[1]
     if p > FEW_COLUMNS:
         return [scatter.nearly_solved(one) for scatter, one in zip(scatters, ridge, strict=True)]
-    inner = np.stack([scatter.covariance for scatter in scatters])
+    inner = np.stack([scatter.covariance() for scatter in scatters])
     inner += np.array(ridge)[:, None, None] * np.eye(p, dtype=np.float32)
     return list(np.linalg.solve(inner, np.stack([scatter.apart.T for scatter in scatters])))
 

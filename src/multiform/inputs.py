@@ -72,6 +72,8 @@ def check_input(estimator: Any, X: Any, y: Any = NOT_GIVEN, *, reset: bool = Fal
         raise ValueError(f"X of {name} is a frame without columns; give at least one.")
     if y is not NOT_GIVEN:
         _refuse_odd_labels(y, name)
+    if hasattr(X, "iloc") and not X.columns.is_unique:  # pandas'; of others the libraries of frames speak themselves
+        raise _repeated(name, X)
     try:
         with np.errstate(invalid="ignore"):  # a sum of large numbers, which scikit-learn looks at first
             return validate_data(
@@ -81,12 +83,7 @@ def check_input(estimator: Any, X: Any, y: Any = NOT_GIVEN, *, reset: bool = Fal
         if "X contains NaN" in str(error):
             raise _gaps_refused(estimator) from error
         if "unique column names" in str(error):
-            from multiform.columns import repeated_name  # which arrays do without
-
-            raise ValueError(
-                f"X of {name} has several columns named {repeated_name(X)!r}, and columns of a frame are known by "
-                "their names; rename or leave out all but one."
-            ) from error
+            raise _repeated(name, X) from error
         if "could not convert string to float" not in str(error):
             raise
         text = str(error).partition("float: ")[2].removeprefix("np.str_(").removesuffix(")")
@@ -173,6 +170,15 @@ def has_gaps(estimator: Any, X: Any) -> bool:
             "only. Give X.toarray(), or impute."
         )
     return found
+
+
+def _repeated(name: str, X: Any) -> ValueError:
+    from multiform.columns import repeated_name  # which arrays do without
+
+    return ValueError(
+        f"X of {name} has several columns named {repeated_name(X)!r}, and columns of a frame are known by their names; "
+        "rename or leave out all but one."
+    )
 
 
 def _gaps_refused(estimator: Any) -> ValueError:

@@ -99,8 +99,9 @@ class ClassScatter:
         if self._covariance is None and scipy.sparse.issparse(self._rows):
             self._covariance = self.times(np.eye(self.means.shape[1], dtype=np.float32))
         elif self._covariance is None:
-            residuals = self._rows - self._row_means[self._target]
-            self._covariance = (self._share * residuals).T @ residuals
+            # In double precision: in single, the order of the sums of a library would be seen in models.
+            residuals = (self._rows - self._row_means[self._target]).astype(np.float64)
+            self._covariance = ((self._share * residuals).T @ residuals).astype(np.float32)
         return self._covariance
 
     def nearly_solved(self, ridge: np.float32) -> Floats:

@@ -6,6 +6,7 @@ is arrays, where it is None, NaN, or what pandas has for them.
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from multiform._typing import Array, Doubles
 from multiform.columns._notation import PLAIN, Notation, is_certain, notation_of, numbers_in, without_words
 
 # What stands for a missing value in a text table.
+MOMENTS = (datetime.date, datetime.time, datetime.timedelta)
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "?", "#N/A")
 
 # In this order; the first that reads every cell of a column is taken. No number is a date in any of them.
@@ -109,6 +111,18 @@ def cells_of(column: Any) -> Array:
         cells[:] = column.to_pylist()
         return cells
     return np.asarray(column)
+
+
+def moment_among(cells: Array) -> Any:
+    """The first date, time of day, duration or period among the cells, if there is one."""
+    if cells.dtype.kind in "mM":
+        present = cells[~np.isnat(cells)]
+        return present[0] if len(present) else cells.dtype
+    if cells.dtype.kind != "O":
+        return None
+    return next(
+        (cell for cell in cells if (isinstance(cell, MOMENTS) or hasattr(cell, "to_timestamp")) and cell == cell), None
+    )
 
 
 def repeated_name(X: Any) -> str:

@@ -7,7 +7,6 @@ reads it.
 
 from __future__ import annotations
 
-import datetime
 import warnings
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -17,11 +16,10 @@ import numpy as np
 from narwhals.exceptions import DuplicateError
 
 from multiform._typing import Array
-from multiform.columns._cells import MISSING, cells_of, columns_of, typed
+from multiform.columns._cells import MISSING, cells_of, columns_of, moment_among, typed
 from multiform.columns._kinds import MOST_VALUES, Label, Measure, Rank
 
 ODD = (complex, list, tuple, dict, set, np.ndarray)  # what a cell may not be
-MOMENTS = (datetime.date, datetime.time, datetime.timedelta)  # nor this
 READS = "reads numbers, truth values, categories and text of few values"
 MOST_LABELS = 1_000  # values of a category that are kept by name: the commonest
 ALMOST_ALL, ENOUGH_ROWS = 0.95, 20  # share of distinct texts in so many cells, from which on they are names
@@ -114,7 +112,7 @@ def _learnt(series: Any, owner: str) -> Measure | Label:
         raise ValueError(
             f"Column {name!r} of X holds {odd[0]!r}, and {owner} {READS}. Give what is inside as columns of their own."
         )
-    if not is_category and (moment := _moment(cells)) is not None:
+    if not is_category and (moment := moment_among(cells)) is not None:
         raise ValueError(
             f"Column {name!r} of X holds dates or times, as {moment}, and {owner} {READS}. Give the table to "
             "multiform.tables.TableClassifier, which reads dates, times and durations, too, or numbers."
@@ -149,18 +147,6 @@ def _learnt(series: Any, owner: str) -> Measure | Label:
 def _texts(cells: Array) -> Array:
     """Cells as text, None where one is missing; True and False alike as truth values and as objects."""
     return typed(cells.astype(object) if cells.dtype.kind == "b" else cells, words=True)
-
-
-def _moment(cells: Array) -> Any:
-    """The first date, time of day, duration or period among the cells, if there is one."""
-    if cells.dtype.kind in "mM":
-        present = cells[~np.isnat(cells)]
-        return present[0] if len(present) else cells.dtype
-    if cells.dtype.kind != "O":
-        return None
-    return next(
-        (cell for cell in cells if (isinstance(cell, MOMENTS) or hasattr(cell, "to_timestamp")) and cell == cell), None
-    )
 
 
 def _are_numbers(texts: Collection[str]) -> bool:

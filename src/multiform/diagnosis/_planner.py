@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from datetime import date, timedelta
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -19,7 +18,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from multiform import progress
 from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.classifier import QMSClassifier
-from multiform.columns import Encoding, Number, Seen, columns_of, typed
+from multiform.columns import Encoding, Number, Seen, columns_of, moment_among, typed
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
 from multiform.diagnosis._losses import Losses
@@ -819,8 +818,7 @@ def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> di
         raise ValueError(if_misshapen.format(n_columns=len(names), shape=np.shape(X)))
     columns = columns_of(X, names)
     for name, column in columns.items():
-        timed = column.dtype == object and any(isinstance(cell, date | timedelta) for cell in column.tolist())
-        if timed or column.dtype.kind in "mM":
+        if moment_among(column) is not None:
             raise ValueError(
                 f"Feature {name!r} of DiagnosisPlanner holds dates, and a plan takes numbers and categories; give days "
                 "instead, for example since the first visit."

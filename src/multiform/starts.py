@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils import gen_batches
 
 from multiform._typing import Doubles, Floats, Indices, Ints
 
@@ -32,6 +33,7 @@ LEAST_NOISE = 0.1  # sigma above, for a model that is trained with less
 REACH = 2.0  # how far beyond a class the plane of its own row stands, in its mean score
 FEW_COLUMNS = 100
 FEW_CELLS = 100_000
+BATCH_CELLS = 2**14
 STEPS = 5  # of conjugate gradients (Hestenes and Stiefel 1952): the strongest come first, and a start needs no more
 
 
@@ -99,9 +101,14 @@ class ClassScatter:
         if self._covariance is None and scipy.sparse.issparse(self._rows):
             self._covariance = self.times(np.eye(self.means.shape[1], dtype=np.float32))
         elif self._covariance is None:
-            # In double precision: in single, the order of the sums of a library would be seen in models.
-            residuals = (self._rows - self._row_means[self._target]).astype(np.float64)
-            self._covariance = ((self._share * residuals).T @ residuals).astype(np.float32)
+            # In double precision: in single, the order of the sums of a library would be seen in models. Some rows at a
+            # time, for a machine without memory to spare.
+            p = self.means.shape[1]
+            covariance = np.zeros((p, p))
+            for part in gen_batches(len(self._target), max(BATCH_CELLS // p, 1)):
+                residuals = (self._rows[part] - self._row_means[self._target[part]]).astype(np.float64)
+                covariance += (self._share[part] * residuals).T @ residuals
+            self._covariance = covariance.astype(np.float32)
         return self._covariance
 
     def nearly_solved(self, ridge: np.float32) -> Floats:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_softmax
@@ -185,6 +185,54 @@ class Bends:
 NO_BENDS = Bends(np.empty(0, dtype=np.int64), np.empty((0, len(KNOTS)), dtype=np.float32))
 
 
+class Tried(NamedTuple):
+    """What unseen patients make of each setting.
+
+    Attributes
+    ----------
+    on_all : array, shape (n_settings, n, m)
+        Scores on all evidence.
+    losses : array, shape (n_settings, n)
+        Mean log losses over the sets that were tried.
+    """
+
+    on_all: Floats
+    losses: Doubles
+
+    def best(self, choosing: Bools | slice = slice(None)) -> int:
+        """The setting that these patients like best."""
+        return int(self.losses[:, choosing].mean(axis=1).argmin())
+
+
+class Mixture(NamedTuple):
+    """How what both classifiers say on all evidence is mixed.
+
+    Attributes
+    ----------
+    share : float
+        Of the classifier of all evidence alone.
+    temperatures : tuple of float
+        Of the classifier of all sets, and of this one.
+    """
+
+    share: float
+    temperatures: tuple[float, float]
+
+    @classmethod
+    def liked_by(cls, masked: Floats, full: Floats, target: Ints) -> Mixture:
+        """The mixture of the least log loss of patients of these classes, whom neither has seen."""
+        temperatures = fit_temperature(masked, target), fit_temperature(full, target)
+        mixtures = [cls(share, temperatures) for share in SHARES]
+        told = [log_softmax(one.of(masked, full), axis=1)[np.arange(len(target)), target].mean() for one in mixtures]
+        return mixtures[int(np.argmax(told))]
+
+    def of(self, masked: Floats, full: Floats) -> Floats:
+        """Scores of some patients, from those of both."""
+        warm, full_warm = self.temperatures
+        told = self.share * log_softmax(full / full_warm, axis=1)
+        return np.asarray(told + (1 - self.share) * log_softmax(masked / warm, axis=1), dtype=np.float32)
+
+
 @dataclass(frozen=True, eq=False)
 class MaskedClassifier:
     """What answers on any evidence set, without the patients whom it was learnt from.
@@ -196,9 +244,7 @@ class MaskedClassifier:
     n_tests : int
     masked, full : Quadratics
         The classifier of all sets, and that of all evidence: a model for each fold of each draw.
-    share : float
-        Of the second, on all evidence.
-    temperatures : tuple of float
+    mixture : Mixture
         Of both, on all evidence.
     prior : array, shape (m,)
         Log shares of the classes: the scores where nothing is known.
@@ -215,8 +261,7 @@ class MaskedClassifier:
     n_tests: int
     masked: Quadratics
     full: Quadratics
-    share: float
-    temperatures: tuple[float, float]
+    mixture: Mixture
     prior: Doubles
     betas: tuple[float, ...] = ()
     altered: dict[str, Quadratics] = field(default_factory=dict)
@@ -240,13 +285,7 @@ class MaskedClassifier:
         if not known.all():
             return masked
         X = read_inputs(self.bends.beside(rows), known, self.bends.owner(self.column_owner))
-        return self.mixed(masked, self.full.scores(X).mean(axis=1))
-
-    def mixed(self, masked: Floats, full: Floats) -> Floats:
-        """What both classifiers say on all evidence."""
-        warm, full_warm = self.temperatures
-        told = self.share * log_softmax(full / full_warm, axis=1)
-        return np.asarray(told + (1 - self.share) * log_softmax(masked / warm, axis=1), dtype=np.float32)
+        return self.mixture.of(masked, self.full.scores(X).mean(axis=1))
 
     def claims(self, tests: int, rows: Floats, kind: str = "held back", judged_by: Array | None = None) -> Array:
         """How many classes keep each patient although held back (or pushed), |B(x)|: shape (n_weights, n).
@@ -274,8 +313,8 @@ class MaskedClassifier:
 
     def state(self) -> dict[str, Any]:
         """As plain values."""
-        plain = {name: getattr(self, name) for name in ("share", "prior")}
-        plain |= {"temperatures": list(self.temperatures), "betas": list(self.betas)}
+        plain: dict[str, Any] = {"share": self.mixture.share, "temperatures": list(self.mixture.temperatures)}
+        plain |= {"prior": self.prior, "betas": list(self.betas)}
         plain |= {"masked": self.masked.state(), "full": self.full.state()}
         if len(self.bends.columns):
             plain["bends"] = self.bends.state()
@@ -306,7 +345,7 @@ class MaskedClassifier:
         for kind, models in altered.items():
             n_models = len(alterations_of(kind, betas, m)) * (1 if kind == "shown" else len(masked))
             require(len(models) == n_models, "an altered model is missing")
-        return cls(column_owner, n_tests, masked, full, share, temperatures, prior, betas, altered, bends)
+        return cls(column_owner, n_tests, masked, full, Mixture(share, temperatures), prior, betas, altered, bends)
 
 
 def read_inputs(rows: Floats, known: Bools, column_owner: Array) -> Floats:
@@ -349,10 +388,9 @@ class MaskedModels(FoldedPatients):
 
     `undone` says which tests each patient did not have, `always` which are known from the start, and `steps` which
     columns are but steps of numbers, to be read if that is better. An `estimator`, if there is one, says how to train.
-    `flattery` is by how much the choice of a setting makes the accuracy on all evidence too good: by how much it is
-    above that of patients who are answered at the setting that is best for the other folds. The first row of `folds` is
-    the draw that all is chosen on, and that plans are made without; `judged_by` are the models that have not seen each
-    patient, shape (n_draws, n).
+    `flattery` is by how much the choice of settings and of their mixture makes the accuracy on all evidence too good.
+    The first row of `folds` is the draw that all is chosen on, and that plans are made without; `judged_by` are the
+    models that have not seen each patient, shape (n_draws, n).
     """
 
     def __init__(
@@ -413,31 +451,31 @@ class MaskedModels(FoldedPatients):
         """Both classifiers, each with the setting that unseen patients like best, and how they are mixed."""
         n, everybody = len(self.target), (np.arange(len(self.target)), self.done)
         self._copies = self._masked_copies(int(np.clip(MASKED_ROWS // n, FEWEST_COPIES, MOST_COPIES)))
-        copies, tried = len(self._copies[0]) / n, len(self._judging) / self.n_models
+        copies, judging = len(self._copies[0]) / n, len(self._judging) / self.n_models
         last = 1 + 1 / copies  # in units of one training of all models on the copies
-        searched = tried * (len(self._settings) * last + 2)
+        searched = judging * (len(self._settings) * last + 2)
         done = searched / (searched + last)
         judges = self._masked_copies(TRIED_ON)
         with progress.part(0.0, 0.7 * done):
-            setting, _ = self._best(self._copies, judges, self._settings)
+            tried = self._tried(self._copies, judges, self._settings)
+        setting = self._settings[tried.best()]
         with progress.part(0.7 * done, 0.9 * done):
             self._leave_out_idle(setting, judges)
         with progress.part(0.9 * done, done):
-            setting_of_all, self.flattery = self._best(everybody, everybody, self._settings_of_all)
+            tried_of_all = self._tried(everybody, everybody, self._settings_of_all)
+        setting_of_all = self._settings_of_all[tried_of_all.best()]
+        self.flattery = self._flattery(tried, tried_of_all)
         self._chosen = setting, setting_of_all
         with progress.part(done, 1 - (1 - done) / (1 + copies)):
             masked = self._fitted(self._copies, setting, range(self.n_models))
         full = self._fitted(everybody, setting_of_all, range(self.n_models))
         inputs = [self._inputs(*everybody, reading) for *_, reading in self._chosen]
         scores = [models.own_scores(X, self.judged_by) for models, X in zip((masked, full), inputs, strict=True)]
-        warm, full_warm = (fit_temperature(one, self.target) for one in scores)
-        told = log_softmax(scores[0] / warm, axis=1), log_softmax(scores[1] / full_warm, axis=1)
-        mixtures = [log_softmax(share * told[1] + (1 - share) * told[0], axis=1) for share in SHARES]
-        share = SHARES[int(np.argmin([-one[np.arange(n), self.target].mean() for one in mixtures]))]
-        mixture = share, (warm, full_warm), self.prior.mean(axis=0), self.betas
+        mixture = Mixture.liked_by(scores[0], scores[1], self.target)
         bends = self._bends if setting_of_all[2] == "bends" else NO_BENDS
-        self.classifier = MaskedClassifier(self.column_owner, self.n_tests, masked, full, *mixture, bends=bends)
-        self._unseen[(1 << self.n_tests) - 1] = self.classifier.mixed(*scores)
+        about = self.column_owner, self.n_tests, masked, full, mixture, self.prior.mean(axis=0), self.betas
+        self.classifier = MaskedClassifier(*about, bends=bends)
+        self._unseen[(1 << self.n_tests) - 1] = mixture.of(*scores)
 
     def _masked_copies(self, n_copies: int) -> Copies:
         """Copies of all patients with random tests, any number of them; now and then with all."""
@@ -502,26 +540,40 @@ class MaskedModels(FoldedPatients):
         log_chances = log_softmax(scores / temperature, axis=1)
         return np.asarray(-log_chances[np.arange(len(who)), self.target[who]]), temperature
 
-    def _best(self, copies: Copies, judges: Copies, settings: Sequence[Setting]) -> tuple[Setting, float]:
-        """The setting of the least log loss of unseen patients, and its flattery."""
+    def _tried(self, copies: Copies, judges: Copies, settings: Sequence[Setting]) -> Tried:
+        """What unseen patients make of each setting."""
         folds = self._judging
         who, known = judges
         judged = np.isin(self.fold[who], folds)
         who, known = who[judged], known[judged]
         fold, target, places = self.fold[who], self.target[who], np.arange(len(who))
-        losses, right = [], []
+        n = int(np.isin(self.fold, folds).sum())  # the first copy, which knows everything
+        on_all, losses = [], []
         for k, setting in enumerate(settings):
             with progress.part(k / len(settings), (k + 1) / len(settings)):
                 models = self._fitted(copies, setting, folds)
                 scores = models.own_scores(self._inputs(who, known, setting[2]), fold[None])
+            on_all.append(scores[:n])
             losses.append(-log_softmax(scores / fit_temperature(scores, target), axis=1)[places, target])
-            right.append(scores.argmax(axis=1) == target)
-        best = int(np.mean(losses, axis=1).argmin())
-        if len(folds) < self.n_folds:
-            return settings[best], 0.0
-        best_of_others = np.array([np.mean(np.stack(losses)[:, fold != one], axis=1).argmin() for one in folds])
-        flattery = float(np.mean(right[best]) - np.mean(np.stack(right)[best_of_others[fold], places]))
-        return settings[best], flattery
+        return Tried(np.stack(on_all), np.stack(losses).reshape(len(settings), -1, n).mean(axis=1))
+
+    def _flattery(self, tried: Tried, tried_of_all: Tried) -> float:
+        """By how much the accuracy on all evidence is above that of patients who had no part in any choice.
+
+        Of both settings and the mixture: each fold's patients are answered at those which the others like best.
+        """
+        if len(self._judging) < self.n_folds:
+            return 0.0
+
+        def right(choosing: Bools, asked: Bools) -> Bools:
+            masked, full = (one.on_all[one.best(choosing)] for one in (tried, tried_of_all))
+            mixture = Mixture.liked_by(masked[choosing], full[choosing], self.target[choosing])
+            found: Bools = mixture.of(masked[asked], full[asked]).argmax(axis=1) == self.target[asked]
+            return found
+
+        everybody = np.ones(len(self.target), dtype=bool)
+        by_others = [right(self.fold != one, self.fold == one) for one in self._judging]
+        return float(right(everybody, everybody).mean() - np.concatenate(by_others).mean())
 
     def _read(self, reading: str) -> tuple[Floats, Array]:
         """The columns that are read of the patients, and the test of each."""

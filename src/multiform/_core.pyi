@@ -161,4 +161,14 @@ def class_offsets(
     out: NDArray[numpy.float64],
     kernel: str = "auto",
 ) -> None: ...
+def class_scatter(
+    rows: Rows,
+    target: NDArray[numpy.int32],
+    samples: NDArray[numpy.int32] | None,
+    weight: NDArray[numpy.float32] | None,
+    columns: NDArray[numpy.int32] | None,
+    means: NDArray[numpy.float64],
+    covariance: NDArray[numpy.float64],
+) -> None: ...
+def whiten(covariance: NDArray[numpy.float64], ridge: float, rows: NDArray[numpy.float64]) -> None: ...
 def gather_rows(rows: Rows, samples: NDArray[numpy.int32], out: NDArray[numpy.float32]) -> None: ...

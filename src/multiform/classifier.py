@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
 from sklearn.utils.metaestimators import available_if
 
 from multiform._typing import Array, Bools, Floats, Indices
@@ -71,6 +71,13 @@ SOMETIMES_FITTED = (
     *("feature_names_in_", "noise_", "loss_curve_", "validation_scores_", "best_validation_score_"),
     *UNSEEN,
 )
+
+
+@lru_cache(maxsize=64, typed=True)  # True is no number
+def _refuse_unfit(model: type[QMSClassifier], *values: Any) -> None:
+    """Refuse values of a model's parameters that its constraints do not allow."""
+    given = dict(zip(model._get_param_names(), values, strict=True))
+    validate_parameter_constraints(model._parameter_constraints, given, caller_name=model.__name__)
 
 
 def _uses_adam(model: QMSClassifier) -> bool:
@@ -270,6 +277,17 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
     def _get_param_names(cls) -> list[str]:
         """As scikit-learn's, which reads the signature anew for every fit, copy and question after parameters."""
         return list(super()._get_param_names())
+
+    def _validate_params(self) -> None:
+        """As scikit-learn's, which makes every constraint anew for every fit: values that were right are so again."""
+        values = tuple(getattr(self, name) for name in self._get_param_names())
+        try:
+            hash(values)
+        except TypeError:  # a dictionary of class weights
+            super()._validate_params()
+        else:
+            model: Any = type(self)
+            _refuse_unfit(model, *values)
 
     # ------------------------------------------------------------------------------------------------ fitting
 

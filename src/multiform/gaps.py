@@ -81,18 +81,22 @@ class Gaussian:
         exponent = np.maximum(np.frexp(largest)[1], LEAST_EXPONENT)
         unit = np.ldexp(1.0, -exponent)
         scaled = of_all * unit
-        known = ~np.isnan(scaled)
-        total = np.maximum(share @ known, np.finfo(np.float64).tiny)
-        mean = share @ np.where(known, scaled, 0) / total if moments is None else moments[0] * unit
-        centred = np.where(known, scaled - mean, 0)
+        known: Any = True
+        total = share.sum()
+        if not complete:
+            known = ~np.isnan(scaled)
+            total = np.maximum(share @ known, np.finfo(np.float64).tiny)
+            scaled = np.where(known, scaled, 0)
+        mean = share @ scaled / total if moments is None else moments[0] * unit
+        centred = scaled - mean if complete else np.where(known, scaled - mean, 0)
         deviation = np.sqrt(share @ centred**2 / total) if moments is None else moments[1] * unit
         deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)  # of a column that never varies
         found = cls(np.ldexp(mean, exponent), np.ldexp(deviation, exponent), None)
         if X.shape[1] > MOST_COLUMNS:
             return found
         if complete:
-            products = (share[:, None] * centred).T @ centred * (len(share) / share.sum())
-            products /= np.outer(*2 * [_or_infinite(deviation)])
+            standard = centred / _or_infinite(deviation)
+            products = (share[:, None] * standard).T @ standard * (len(share) / total)
             return replace(found, correlation=_shrunk(products, len(share)))
         centred, share, known = centred[some], share[some], known[some]
         return found._correlated(centred / _or_infinite(deviation), ~known, share * len(share) / share.sum())

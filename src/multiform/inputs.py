@@ -64,6 +64,10 @@ def check_input(estimator: Any, X: Any, y: Any = NOT_GIVEN, *, reset: bool = Fal
     """
     if not reset and y is NOT_GIVEN and _is_checked(estimator, X, finite):
         return X
+    if reset and _are_plain(X, y, finite):
+        estimator.__dict__.pop("feature_names_in_", None)
+        estimator.n_features_in_ = X.shape[1]
+        return X, y
     X, y = as_host(X), as_host(y)
     name = type(estimator).__name__
     if not hasattr(X, "shape") and hasattr(X, "collect_schema"):
@@ -121,6 +125,19 @@ def _is_checked(estimator: Any, X: Any, finite: bool) -> bool:
         and X.shape[0] > 0
         and X.shape[1] == getattr(estimator, "n_features_in_", None)
         and not hasattr(estimator, "feature_names_in_")
+        and (not finite or surely_finite(X))
+    )
+
+
+def _are_plain(X: Any, y: Any, finite: bool) -> bool:
+    """Whether scikit-learn would surely return X and y as they are, which takes it a tenth as long as a small fit."""
+    return (
+        type(X) is type(y) is np.ndarray
+        and X.dtype in ACCEPTED
+        and y.dtype.kind in "biu"
+        and (X.ndim, y.ndim) == (2, 1)
+        and len(X) == len(y)
+        and X.size > 0
         and (not finite or surely_finite(X))
     )
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils import gen_batches
 
+import multiform._core as compiled
 from multiform._typing import Doubles, Floats, Indices, Ints
 
 if TYPE_CHECKING:
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ClassScatter", "discriminants", "drawn_start", "drawn_starts"]
 
+_core: Any = compiled  # its border checks what it is given
+
 ENOUGH_SAMPLES = 2048  # to know means and covariance well enough for a start
 RANDOM_NORM = 0.5  # of a random row
 LEAST_NOISE = 0.1  # sigma above, for a model that is trained with less
 REACH = 2.0  # how far beyond a class the plane of its own row stands, in its mean score
 FEW_COLUMNS = 100
 FEW_CELLS = 100_000
-BATCH_CELLS = 2**14
 STEPS = 5  # of conjugate gradients (Hestenes and Stiefel 1952): the strongest come first, and a start needs no more
 
 
@@ -53,6 +54,34 @@ class ClassScatter:
 
     def __init__(self, problem: TrainingProblem, weight: Floats | None, columns: Ints | None, seed: int) -> None:
         self.sparse = problem.rows.sparse  # then all samples are looked at: rare columns need them, at little cost
+        # Kept by hand: cached_property holds one lock for all instances in Python 3.11, and a child that another thread
+        # forks meanwhile would wait for it for ever.
+        self._classes: Any = None
+        self._covariance: Doubles | None = None
+        p = problem.n_features if columns is None else len(columns)
+        if p <= FEW_COLUMNS and not scipy.sparse.issparse(problem.rows.stored):
+            self._look_at_few_columns(problem, weight, columns, seed)
+        else:
+            self._look(problem, weight, columns, seed)
+        self._middle: Floats = self.means.sum(axis=0) / np.float32(len(self.means))
+        self.apart: Floats = self.means - self._middle
+
+    def _look_at_few_columns(
+        self, problem: TrainingProblem, weight: Floats | None, columns: Ints | None, seed: int
+    ) -> None:
+        """The core sums in double precision: in single, the order of a library's sums would be seen in models."""
+        samples = None
+        if len(problem.target) > ENOUGH_SAMPLES:
+            samples = some_of_every_class(problem, weight, seed, ENOUGH_SAMPLES).astype(np.int32)
+        p = problem.n_features if columns is None else len(columns)
+        means, self._covariance = np.empty((problem.n_classes, p)), np.empty((p, p))
+        center, scale = problem.rows.scaling.single
+        rows = _core.dense_rows(problem.rows.stored)
+        rows.set_scaling(center, np.float32(1) / scale)
+        _core.class_scatter(rows, problem.target, samples, weight, columns, means, self._covariance)
+        self.means: Floats = means.astype(np.float32)
+
+    def _look(self, problem: TrainingProblem, weight: Floats | None, columns: Ints | None, seed: int) -> None:
         samples = some_of_every_class(problem, weight, seed, None if self.sparse else ENOUGH_SAMPLES)
         self._target = problem.target[samples]
         share = np.ones(len(samples)) if weight is None else weight[samples].astype(np.float64)
@@ -64,16 +93,10 @@ class ClassScatter:
         if columns is not None:
             rows, center = rows[:, columns], center[columns]
         means = (membership.T @ rows) / np.where(total > 0, total, 1)
-        self.means: Floats = np.where(total > 0, means - center, 0).astype(np.float32)
-        self._middle: Floats = self.means.sum(axis=0) / np.float32(len(self.means))
-        self.apart: Floats = self.means - self._middle
+        self.means = np.where(total > 0, means - center, 0).astype(np.float32)
         self._rows, self._row_means = rows, means.astype(np.float32)
         self._share = (share / share.sum()).astype(np.float32)[:, None]
         self._membership = membership
-        # Kept by hand: cached_property holds one lock for all instances in Python 3.11, and a child that another thread
-        # forks meanwhile would wait for it for ever.
-        self._classes: Any = None
-        self._covariance: Floats | None = None
 
     def times(self, directions: Floats) -> Floats:
         """S = R^T R / n times these columns; a row of R is a sample less the mean of its class."""
@@ -89,27 +112,27 @@ class ClassScatter:
         With ``G_k = (S + sigma^2 I)^-1 (mu_k - mu)`` the score of a class is ``s_k = G_k (x - (mu_k + mu) / 2)``, and
         the residual of its row is ``REACH |s| - s_k``: the distance from a plane across G_k, beyond the class.
         """
-        solved = solutions([self], [noise])[0].T
+        solved = self.solved(noise).T
         threshold = ((self.means + self._middle) * solved).sum(axis=1) / 2
         reach = REACH * (self.apart * solved).sum(axis=1).mean() / 2
         norm = np.sqrt((solved**2).sum(axis=1).mean())
         rows = np.column_stack([-solved, -(reach + threshold)]) / (norm if norm > 0 else 1)
         return np.asarray(rows, dtype=np.float32)
 
-    def covariance(self) -> Floats:
+    def covariance(self) -> Doubles:
         """S, of few columns."""
-        if self._covariance is None and scipy.sparse.issparse(self._rows):
-            self._covariance = self.times(np.eye(self.means.shape[1], dtype=np.float32))
-        elif self._covariance is None:
-            # In double precision: in single, the order of the sums of a library would be seen in models. Some rows at a
-            # time, for a machine without memory to spare.
-            p = self.means.shape[1]
-            covariance = np.zeros((p, p))
-            for part in gen_batches(len(self._target), max(BATCH_CELLS // p, 1)):
-                residuals = (self._rows[part] - self._row_means[self._target[part]]).astype(np.float64)
-                covariance += (self._share[part] * residuals).T @ residuals
-            self._covariance = covariance.astype(np.float32)
+        if self._covariance is None:
+            self._covariance = self.times(np.eye(self.means.shape[1], dtype=np.float32)).astype(np.float64)
         return self._covariance
+
+    def solved(self, noise: float) -> Floats | Doubles:
+        """G = (S + sigma^2 I)^-1 (mu_k - mu)^T: shape (p, m)."""
+        ridge = max(noise, LEAST_NOISE) ** 2
+        if self.means.shape[1] > FEW_COLUMNS:
+            return self.nearly_solved(np.float32(ridge))
+        rows = np.array(self.apart, dtype=np.float64, order="C")
+        _core.whiten(self.covariance(), ridge, rows)
+        return rows.T
 
     def nearly_solved(self, ridge: np.float32) -> Floats:
         """(S + sigma^2 I)^-1 (mu_k - mu)^T of many columns, nearly, by conjugate gradients."""
@@ -129,30 +152,17 @@ class ClassScatter:
         return solution
 
 
-def solutions(scatters: Sequence[ClassScatter], noise: Sequence[float]) -> list[Floats]:
-    """G = (S + sigma^2 I)^-1 (mu_k - mu)^T of every scatter with its noise: shapes (p, m)."""
-    ridge = [np.float32(max(level, LEAST_NOISE) ** 2) for level in noise]
-    p = scatters[0].means.shape[1]
-    if p > FEW_COLUMNS:
-        return [scatter.nearly_solved(one) for scatter, one in zip(scatters, ridge, strict=True)]
-    inner = np.stack([scatter.covariance() for scatter in scatters])
-    inner += np.array(ridge)[:, None, None] * np.eye(p, dtype=np.float32)
-    return list(np.linalg.solve(inner, np.stack([scatter.apart.T for scatter in scatters])))
-
-
-def discriminants(scatters: Sequence[ClassScatter], noise: Sequence[float], most: int) -> list[Floats]:
-    """D above of every scatter with its noise, the strongest directions first: shapes (at most `most`, p)."""
-    solved = solutions(scatters, noise)
+def discriminants(scatter: ClassScatter, noise: float, most: int) -> Floats:
+    """D above, the strongest directions first: shape (at most `most`, p)."""
+    solved = scatter.solved(noise)
     # With G as above and (mu_k - mu) G = U L U^T, D = L^-1/2 U^T G^T.
-    between = np.stack([scatter.apart @ one for scatter, one in zip(scatters, solved, strict=True)])
-    strengths, mixtures = np.linalg.eigh((between + between.swapaxes(1, 2)).astype(np.float64) / 2)
-    found = []
-    for one, strength, mixture in zip(solved, strengths, mixtures, strict=True):
-        kept = np.flatnonzero(strength > 1e-6 * max(strength[-1], 1e-6))[::-1][: min(most, len(strength) - 1)]
-        rows = (one @ (mixture[:, kept] / np.sqrt(strength[kept]))).T
-        norm = np.sqrt((rows**2).sum())
-        found.append(np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32))
-    return found
+    between = scatter.apart.astype(np.float64) @ solved
+    strength, mixture = np.linalg.eigh((between + between.T) / 2)
+    n_kept = int(np.count_nonzero(strength > 1e-6 * max(strength[-1], 1e-6)))
+    kept = slice(None, -1 - min(n_kept, most, len(strength) - 1), -1)
+    rows = (solved @ (mixture[:, kept] / np.sqrt(strength[kept]))).T
+    norm = np.sqrt((rows**2).sum())
+    return np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32)
 
 
 def _membership(share: Doubles, target: Ints, n_classes: int) -> Any:
@@ -176,21 +186,22 @@ def drawn_starts(
     """`drawn_start` of each of these scatters, which have the same number of columns, with its noise and seed."""
     n_classes, n_features = scatters[0].means.shape
     sparse = scatters[0].sparse
-    shared = [] if sparse else discriminants(scatters, noise, min(n_components, n_features))
     random: dict[tuple[int, int], Floats] = {}  # members of other noise and samples share them
     starts = []
-    for number, (scatter, seed) in enumerate(zip(scatters, seeds, strict=True)):
+    for scatter, level, seed in zip(scatters, noise, seeds, strict=True):
         start = np.empty((n_classes, n_components, n_features + 1), dtype=np.float32)
-        n_shared = 0 if sparse else len(shared[number])
+        n_shared = 0
+        if not sparse:
+            shared = discriminants(scatter, level, min(n_components, n_features))
+            n_shared = len(shared)
+            start[:, :n_shared, :-1] = shared
         drawn = n_components - n_shared, seed
         if drawn not in random:
             random[drawn] = _random_rows(n_classes, n_features, *drawn)
         start[:, n_shared:, :-1] = random[drawn]
-        if n_shared:
-            start[:, :n_shared, :-1] = shared[number]
         start[:, :, -1] = np.matmul(start[:, :, :-1], scatter.means[:, :, None])[:, :, 0]
         if sparse:
-            start[:, 0] = scatter.class_rows(noise[number])
+            start[:, 0] = scatter.class_rows(level)
         starts.append(start)
     return starts
 

@@ -7,9 +7,18 @@ import scipy.sparse
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from multiform._core import available_kernels, class_scatter, dense_rows
 from multiform.separators import Rows, Scaling
 from multiform.solvers import ModelBatch, TrainingProblem
-from multiform.starts import ENOUGH_SAMPLES, LEAST_NOISE, RANDOM_NORM, ClassScatter, discriminants, drawn_start
+from multiform.starts import (
+    ENOUGH_SAMPLES,
+    LEAST_NOISE,
+    RANDOM_NORM,
+    ClassScatter,
+    discriminants,
+    drawn_start,
+    some_of_every_class,
+)
 
 
 def problem_of(X, y):
@@ -49,7 +58,7 @@ def test_the_shared_rows_are_the_generalised_eigenvectors():
     _, vectors = scipy.linalg.eigh(apart.T @ apart, within)  # vectors^T within vectors = I, strongest last
     expected = vectors[:, [3, 2]].T
     expected *= np.sqrt(2) / np.linalg.norm(expected)
-    found = discriminants([ClassScatter(problem, None, None, 0)], [noise], 18)[0]
+    found = discriminants(ClassScatter(problem, None, None, 0), noise, 18)
     signs = np.sign((found * expected).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(signs * found, expected, atol=2e-3)
 
@@ -94,9 +103,47 @@ def test_of_many_samples_a_part_is_looked_at_and_every_class_is_in_it():
     random = np.random.default_rng(0)
     y = np.r_[np.zeros(9_000), np.ones(9_000), [2, 2]].astype(np.int32)
     X = random.normal(size=(len(y), 3)) + 5 * np.eye(3)[y]
-    scatter = ClassScatter(problem_of(X, y), None, None, 1)
+    problem = problem_of(X, y)
+    scatter = ClassScatter(problem, None, None, 1)
     np.testing.assert_allclose(scatter.means[2], X[y == 2].mean(axis=0), rtol=1e-4)
-    assert scatter._rows.shape[0] <= ENOUGH_SAMPLES
+    assert len(some_of_every_class(problem, None, 1, ENOUGH_SAMPLES)) <= ENOUGH_SAMPLES
+    assert not np.isclose(scatter.means[0], X[y == 0].mean(axis=0)).any()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("columns", [None, [0, 2, 7, 8, 19]])
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_means_and_covariance_are_those_of_numpy(kind, columns, weighted):
+    """In double precision, whatever the kernels: the same bits of all of them."""
+    random = np.random.default_rng(0)
+    n, p, m = 700, 20, 4
+    stored, target = random.integers(0, 256, (n, p)).astype(kind), random.integers(0, m - 1, n).astype(np.int32)
+    scaling = Scaling(random.normal(100, 20, p), random.uniform(30, 60, p))
+    weight = random.integers(0, 3, n).astype(np.float32) if weighted else None
+    chosen = None if columns is None else np.array(columns, np.int32)
+    scatter = ClassScatter(TrainingProblem(Rows(stored, scaling), target, m), weight, chosen, 0)
+
+    share = np.ones(n) if weight is None else weight.astype(np.float64)
+    X = ((stored - scaling.center) / scaling.scale)[:, slice(None) if columns is None else columns]
+    means = np.array([np.average(X[target == k], axis=0, weights=share[target == k]) for k in range(m - 1)])
+    residuals = X - means[target]
+    covariance = (share[:, None] * residuals).T @ residuals / share.sum()
+    np.testing.assert_allclose(scatter.means[:-1], means, atol=1e-6)
+    assert not scatter.means[-1].any()  # of a class without samples
+    np.testing.assert_allclose(scatter.covariance(), covariance, atol=1e-6)
+    expected = np.linalg.solve(covariance + 0.25 * np.eye(len(covariance)), scatter.apart.T)
+    np.testing.assert_allclose(scatter.solved(0.5), expected, atol=1e-5)
+
+    center, scale = scaling.single
+    found = []
+    for kernel in available_kernels():
+        rows = dense_rows(stored, kernel)
+        rows.set_scaling(center, 1 / scale)
+        found.append((np.empty((m, len(covariance))), np.empty(covariance.shape)))
+        class_scatter(rows, target, None, weight, chosen, *found[-1])
+    for part in (0, 1):
+        assert len({one[part].tobytes() for one in found}) == 1
+    assert scatter.covariance().tobytes() == found[0][1].tobytes()
 
 
 @pytest.mark.parametrize("n_features", [1, 6])

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "cholesky.hpp"
+
 namespace multiform {
 
 constexpr double kMost = 5.0;        // a temperature stays within exp(-5) and exp(5)
@@ -143,24 +145,6 @@ double Unseen::judged(const std::vector<double>& offsets, AlignedVector<double>&
     return loss;
 }
 
-// L L^T x = b, in place: the lower half of the matrix becomes L.
-static void solve(std::vector<double>& matrix, std::vector<double>& x) {
-    const int64_t m = static_cast<int64_t>(x.size());
-    for (int64_t i = 0; i < m; ++i) {
-        for (int64_t j = 0; j <= i; ++j) {
-            double sum = matrix[i * m + j];
-            for (int64_t k = 0; k < j; ++k) sum -= matrix[i * m + k] * matrix[j * m + k];
-            matrix[i * m + j] = i == j ? std::sqrt(sum) : sum / matrix[j * m + j];
-        }
-        for (int64_t k = 0; k < i; ++k) x[i] -= matrix[i * m + k] * x[k];
-        x[i] /= matrix[i * m + i];
-    }
-    for (int64_t i = m - 1; i >= 0; --i) {
-        x[i] /= matrix[i * m + i];
-        for (int64_t k = 0; k < i; ++k) x[k] -= matrix[i * m + k] * x[i];
-    }
-}
-
 void Unseen::class_offsets(double deviation, double* offsets) const {
     const double prior = 1 / (deviation * deviation);
     const auto m = static_cast<size_t>(m_);
@@ -182,7 +166,7 @@ void Unseen::class_offsets(double deviation, double* offsets) const {
         }
         for (size_t k = 0; k < m; ++k)
             for (size_t j = 0; j <= k; ++j) bend[k * m + j] = (j == k ? trial[k] : 0.0) - bend[k * m + j];
-        solve(bend, step);
+        solve(bend.data(), m_, step.data(), 1);
         double size = 0, at;
         for (const double one : step) size = std::max(size, std::abs(one));
         while (true) {

@@ -20,6 +20,7 @@
 #include "calibration.hpp"
 #include "cpm.hpp"
 #include "sparse_adam.hpp"
+#include "starts.hpp"
 
 namespace nb = nanobind;
 using namespace multiform;
@@ -342,6 +343,36 @@ Unseen unseen_of(const Array<const double, 2>& scores, const Array<const int32_t
             static_cast<int64_t>(scores.shape(1))};
 }
 
+// Means and covariance of classes, of these samples or of all with a positive weight; dense rows only.
+void scatter_of_classes(const RowsView& view, Array<const int32_t, 1> target,
+                        std::optional<Array<const int32_t, 1>> samples, std::optional<Array<const float, 1>> weight,
+                        std::optional<Array<const int32_t, 1>> columns, Array<double, 2> means,
+                        Array<double, 2> covariance) {
+    const Rows& rows = view.rows;
+    const auto n = static_cast<size_t>(rows.n_rows),
+               p = columns ? columns->size() : static_cast<size_t>(rows.n_columns);
+    if (rows.kind == RowKind::csr || rows.center == nullptr) throw nb::value_error("rows must be dense, and scaled");
+    if (target.size() != n || (weight && weight->size() != n) || means.shape(1) != p || covariance.shape(0) != p ||
+        covariance.shape(1) != p)
+        throw nb::value_error("class_scatter: shapes do not fit");
+    const auto within = [](const Array<const int32_t, 1>& places, size_t end) {
+        return std::all_of(places.data(), places.data() + places.size(),
+                           [end](int32_t place) { return place >= 0 && static_cast<size_t>(place) < end; });
+    };
+    if (!within(target, means.shape(0)) || (samples && !within(*samples, n)) ||
+        (columns && !within(*columns, static_cast<size_t>(rows.n_columns))))
+        throw nb::value_error("a target, a sample or a column is out of range");
+    std::vector<int32_t> chosen;
+    if (samples) chosen.assign(samples->data(), samples->data() + samples->size());
+    for (size_t i = 0; i < n && !samples; ++i)
+        if (!weight || (*weight)(i) > 0) chosen.push_back(static_cast<int32_t>(i));
+    nb::gil_scoped_release release;
+    class_scatter({rows, *view.kernels, chosen.data(), static_cast<int64_t>(chosen.size()),
+                   columns ? columns->data() : nullptr, static_cast<int64_t>(p), target.data(),
+                   weight ? weight->data() : nullptr, static_cast<int64_t>(means.shape(0)), means.data(),
+                   covariance.data()});
+}
+
 // std::bad_alloc, and a length that no vector can have.
 void say_out_of_memory(const std::exception_ptr& error, void*) {
     constexpr const char* kSentence =
@@ -537,5 +568,16 @@ NB_MODULE(_core, module) {
         },
         nb::arg("scores"), nb::arg("target"), nb::arg("weight"), nb::arg("deviation"), nb::arg("out"),
         nb::arg("kernel") = "auto");
+    module.def("class_scatter", &scatter_of_classes, nb::arg("rows"), nb::arg("target"), nb::arg("samples").none(),
+               nb::arg("weight").none(), nb::arg("columns").none(), nb::arg("means"), nb::arg("covariance"));
+    module.def(
+        "whiten",
+        [](Array<const double, 2> covariance, double ridge, Array<double, 2> rows) {
+            const size_t p = rows.shape(1);
+            if (covariance.shape(0) != p || covariance.shape(1) != p)
+                throw nb::value_error("whiten: shapes do not fit");
+            whiten(covariance.data(), ridge, static_cast<int64_t>(p), static_cast<int64_t>(rows.shape(0)), rows.data());
+        },
+        nb::arg("covariance"), nb::arg("ridge"), nb::arg("rows"));
     module.def("gather_rows", &gather_rows, nb::arg("rows"), nb::arg("samples"), nb::arg("out"));
 }

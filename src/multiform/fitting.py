@@ -100,8 +100,9 @@ def training_masks(target: Array, seed: int, groups: Array | None, *, together: 
         return [all_but(n, held_out_part(target, HELD_OUT, random, groups))]
     folds = drawn_folds(target, 8, random, groups)
     n_models = next((number for most, number in EIGHTS.items() if n < most), 2 if together else 1)
-    masks = [folds != fold for fold in range(n_models)]
-    masks = [mask for mask in masks if np.bincount(target[mask], minlength=n_classes).all() and not mask.all()]
+    left_out = np.bincount(folds * n_classes + target, minlength=8 * n_classes).reshape(8, n_classes)
+    fits = left_out.any(axis=1) & (left_out < left_out.sum(axis=0)).all(axis=1)
+    masks = [folds != fold for fold in range(n_models) if fits[fold]]
     return [*masks] if together and len(masks) > 1 else [None, *masks]
 
 
@@ -176,16 +177,20 @@ def honestly_calibrated(
     held_out = [parts == part for part in found] if len(found) > 1 else []
     if len(scores) > 1:
         for held in held_out:
-            of_others = target[~held], None if weight is None else weight[~held]
-            chosen, at = best_calibrated(scores[:, ~held], *of_others)
+            others = ~held
+            of_others = target[others], None if weight is None else weight[others]
+            chosen, at = best_calibrated(scores[:, others], *of_others)
             judged[held] = scores[chosen][held] / at
     offsets = None
     if counted is not None and held_out:
         most = MOST_OFFSET / temperature
-        lacking = [class_offsets(judged[~held], target[~held], counted[~held], most, 1.0) for held in held_out]
+        lacking = [
+            class_offsets(judged[others], target[others], counted[others], most, 1.0)
+            for others in (~held for held in held_out)
+        ]
         for held, one in zip(held_out, lacking, strict=True):
             judged[held] += one
-        offsets = np.mean(lacking, axis=0) * temperature
+        offsets = np.asarray(sum(lacking) / len(lacking) * temperature)
     accuracy = _share(judged.argmax(axis=1) == target, weight)
     return Calibrated(best, temperature * mean_temperature(judged, target, weight), offsets, accuracy)
 
@@ -204,7 +209,7 @@ def warn_if_overfitted(trainer: Trainer, model: Separators, unseen: Array, targe
     chance = np.bincount(target, weights=weight).max() / (len(target) if weight is None else weight.sum())
     if len(target) < ENOUGH_TO_WARN or right > chance + np.sqrt(chance * (1 - chance) / len(target)):
         return
-    some = np.arange(0, len(trainer.target), max(1, len(trainer.target) // ENOUGH_TRAINING_SAMPLES))
+    some = slice(None, None, max(1, len(trainer.target) // ENOUGH_TRAINING_SAMPLES))
     learnt = np.mean(trainer.values(model, some).argmin(axis=1) == trainer.target[some])
     if learnt >= BY_HEART and right < learnt - WORTH_A_WARNING:
         warnings.warn(

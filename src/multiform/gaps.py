@@ -96,7 +96,8 @@ class Gaussian:
             return found
         if complete:
             standard = centred / _or_infinite(deviation)
-            products = (share[:, None] * standard).T @ standard * (len(share) / total)
+            shared = standard if weight is None else share[:, None] * standard
+            products = shared.T @ standard * (len(share) / total)
             return replace(found, correlation=_shrunk(products, len(share)))
         centred, share, known = centred[some], share[some], known[some]
         return found._correlated(centred / _or_infinite(deviation), ~known, share * len(share) / share.sum())
@@ -231,7 +232,7 @@ def _or_infinite(deviation: Doubles) -> Doubles:
 def _shrunk(moments: Doubles, n: int) -> Doubles:
     """Correlations of sums of products over n samples, and those of the prior; to the last bit symmetric."""
     sums = (moments + moments.T) / 2
-    np.einsum("ii->i", sums)[:] += PRIOR
+    sums.ravel()[:: len(sums) + 1] += PRIOR  # the diagonal
     return np.asarray(sums / (n + PRIOR))
 
 

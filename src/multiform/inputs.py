@@ -347,6 +347,8 @@ def of_mean_one(class_weights: Array, weight: Array | None) -> Floats:
     """Class weights that bring the mean of the sample weights to 1, whatever their unit: the loss is a mean."""
     # Their own unit does not matter: a power of two, which rounds nothing, keeps the loss within single precision.
     given = np.asarray(class_weights, dtype=np.float64)
+    if weight is None and (given == 1).all():
+        return np.ones(len(given), dtype=np.float32)
     near_one = np.ldexp(given, -16 * round(float(np.log2(given[given > 0]).mean()) / 16))
     with np.errstate(over="ignore"):
         single = np.asarray(near_one if weight is None else near_one / weight.mean(), dtype=np.float32)

@@ -228,7 +228,7 @@ class Separators:
 
     def times(self, factors: Doubles) -> Separators:
         """The same with f_k times `factors[k]` in every member: ``c ||A x - b||^2 = ||sqrt(c) A x - sqrt(c) b||^2``."""
-        each = np.tile(factors, self.n_members)
+        each = factors if self.n_members == 1 else np.tile(factors, self.n_members)
         root = np.sqrt(each)[:, None]
         given = self._user_units
         return Separators(

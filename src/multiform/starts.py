@@ -152,17 +152,20 @@ class ClassScatter:
         return solution
 
 
-def discriminants(scatter: ClassScatter, noise: float, most: int) -> Floats:
-    """D above, the strongest directions first: shape (at most `most`, p)."""
-    solved = scatter.solved(noise)
+def discriminants(scatters: Sequence[ClassScatter], noise: Sequence[float], most: int) -> list[Floats]:
+    """D above of every scatter with its noise, the strongest directions first: shapes (at most `most`, p)."""
+    solved = [scatter.solved(level) for scatter, level in zip(scatters, noise, strict=True)]
     # With G as above and (mu_k - mu) G = U L U^T, D = L^-1/2 U^T G^T.
-    between = scatter.apart.astype(np.float64) @ solved
-    strength, mixture = np.linalg.eigh((between + between.T) / 2)
-    n_kept = int(np.count_nonzero(strength > 1e-6 * max(strength[-1], 1e-6)))
-    kept = slice(None, -1 - min(n_kept, most, len(strength) - 1), -1)
-    rows = (solved @ (mixture[:, kept] / np.sqrt(strength[kept]))).T
-    norm = np.sqrt((rows**2).sum())
-    return np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32)
+    between = np.stack([scatter.apart.astype(np.float64) @ one for scatter, one in zip(scatters, solved, strict=True)])
+    strengths, mixtures = np.linalg.eigh((between + between.swapaxes(1, 2)) / 2)
+    found = []
+    for one, strength, mixture in zip(solved, strengths, mixtures, strict=True):
+        n_kept = int(np.count_nonzero(strength > 1e-6 * max(strength[-1], 1e-6)))
+        kept = slice(None, -1 - min(n_kept, most, len(strength) - 1), -1)
+        rows = (one @ (mixture[:, kept] / np.sqrt(strength[kept]))).T
+        norm = np.sqrt((rows**2).sum())
+        found.append(np.asarray(rows * (np.sqrt(len(rows)) / norm if norm > 0 else 0), dtype=np.float32))
+    return found
 
 
 def _membership(share: Doubles, target: Ints, n_classes: int) -> Any:
@@ -187,21 +190,20 @@ def drawn_starts(
     n_classes, n_features = scatters[0].means.shape
     sparse = scatters[0].sparse
     random: dict[tuple[int, int], Floats] = {}  # members of other noise and samples share them
+    shared = [] if sparse else discriminants(scatters, noise, min(n_components, n_features))
     starts = []
-    for scatter, level, seed in zip(scatters, noise, seeds, strict=True):
+    for number, (scatter, seed) in enumerate(zip(scatters, seeds, strict=True)):
         start = np.empty((n_classes, n_components, n_features + 1), dtype=np.float32)
-        n_shared = 0
-        if not sparse:
-            shared = discriminants(scatter, level, min(n_components, n_features))
-            n_shared = len(shared)
-            start[:, :n_shared, :-1] = shared
+        n_shared = 0 if sparse else len(shared[number])
+        if n_shared:
+            start[:, :n_shared, :-1] = shared[number]
         drawn = n_components - n_shared, seed
         if drawn not in random:
             random[drawn] = _random_rows(n_classes, n_features, *drawn)
         start[:, n_shared:, :-1] = random[drawn]
         start[:, :, -1] = np.matmul(start[:, :, :-1], scatter.means[:, :, None])[:, :, 0]
         if sparse:
-            start[:, 0] = scatter.class_rows(level)
+            start[:, 0] = scatter.class_rows(noise[number])
         starts.append(start)
     return starts
 

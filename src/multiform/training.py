@@ -183,11 +183,11 @@ class Trainer:
         """The rows of `merged`."""
         if len(members) == 1:
             return coefficients[0]
-        n = len(self.target)
-        some = np.arange(0, n, max(1, n // ENOUGH_FOR_A_LEVEL))
+        some = slice(None, None, max(1, len(self.target) // ENOUGH_FOR_A_LEVEL))
         f = self.values(self.separators(np.concatenate(coefficients), members[0]), some)
-        levels = np.log(np.maximum(f, np.finfo(np.float32).tiny)).mean(axis=(0, 2), dtype=np.float64)
-        factors = np.exp((levels.mean() - levels) / 2) / np.sqrt(len(members))
+        logarithms = np.log(np.maximum(f, np.finfo(np.float32).tiny)).sum(axis=0, dtype=np.float64)
+        levels = logarithms.sum(axis=1) / (len(f) * self.n_classes)
+        factors = np.exp((levels.sum() / len(levels) - levels) / 2) / np.sqrt(len(members))
         rows = [one * np.float32(factor) for one, factor in zip(coefficients, factors, strict=True)]
         return np.concatenate(rows, axis=1)
 

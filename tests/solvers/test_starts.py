@@ -58,7 +58,7 @@ def test_the_shared_rows_are_the_generalised_eigenvectors():
     _, vectors = scipy.linalg.eigh(apart.T @ apart, within)  # vectors^T within vectors = I, strongest last
     expected = vectors[:, [3, 2]].T
     expected *= np.sqrt(2) / np.linalg.norm(expected)
-    found = discriminants(ClassScatter(problem, None, None, 0), noise, 18)
+    found = discriminants([ClassScatter(problem, None, None, 0)], [noise], 18)[0]
     signs = np.sign((found * expected).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(signs * found, expected, atol=2e-3)
 

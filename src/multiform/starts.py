@@ -35,6 +35,7 @@ LEAST_NOISE = 0.1  # sigma above, for a model that is trained with less
 REACH = 2.0  # how far beyond a class the plane of its own row stands, in its mean score
 FEW_COLUMNS = 100
 FEW_CELLS = 100_000
+MOST_CELLS = 4_000_000  # of rows times columns at a time
 STEPS = 5  # of conjugate gradients (Hestenes and Stiefel 1952): the strongest come first, and a start needs no more
 
 
@@ -98,13 +99,12 @@ class ClassScatter:
         self._share = (share / share.sum()).astype(np.float32)[:, None]
         self._membership = membership
 
-    def times(self, directions: Floats) -> Floats:
-        """S = R^T R / n times these columns; a row of R is a sample less the mean of its class."""
+    def times(self, directions: Any) -> Any:
+        """S = R^T R / n times these columns, in their precision; a row of R is a sample less the mean of its class."""
         if self._classes is None:
             self._classes = self._membership.astype(bool).astype(np.float32)
         residuals = self._share * (self._rows @ directions - (self._row_means @ directions)[self._target])
-        product: Floats = self._rows.T @ residuals - self._row_means.T @ (self._classes.T @ residuals)
-        return product
+        return self._rows.T @ residuals - self._row_means.T @ (self._classes.T @ residuals)
 
     def class_rows(self, noise: float) -> Floats:
         """A row and an offset for each class that make it the linear discriminant: shape (m, p + 1).
@@ -122,7 +122,11 @@ class ClassScatter:
     def covariance(self) -> Doubles:
         """S, of few columns."""
         if self._covariance is None:
-            self._covariance = self.times(np.eye(self.means.shape[1], dtype=np.float32)).astype(np.float64)
+            p = self.means.shape[1]
+            n_parts = min(p, 1 + len(self._target) * p // MOST_CELLS)
+            # In double precision, too: in single, rounding would be seen in models.
+            parts = [self.times(columns) for columns in np.array_split(np.eye(p), n_parts, axis=1)]
+            self._covariance = np.concatenate(parts, axis=1)
         return self._covariance
 
     def solved(self, noise: float) -> Floats | Doubles:
@@ -130,9 +134,9 @@ class ClassScatter:
         ridge = max(noise, LEAST_NOISE) ** 2
         if self.means.shape[1] > FEW_COLUMNS:
             return self.nearly_solved(np.float32(ridge))
-        rows = np.array(self.apart, dtype=np.float64, order="C")
-        _core.whiten(self.covariance(), ridge, rows)
-        return rows.T
+        columns = np.array(self.apart.T, dtype=np.float64, order="C")
+        _core.whiten(self.covariance(), ridge, columns)
+        return columns
 
     def nearly_solved(self, ridge: np.float32) -> Floats:
         """(S + sigma^2 I)^-1 (mu_k - mu)^T of many columns, nearly, by conjugate gradients."""

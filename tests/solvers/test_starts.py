@@ -110,6 +110,15 @@ def test_of_many_samples_a_part_is_looked_at_and_every_class_is_in_it():
     assert not np.isclose(scatter.means[0], X[y == 0].mean(axis=0)).any()
 
 
+def test_the_covariance_of_sparse_rows_is_found_some_columns_at_a_time(monkeypatch):
+    random = np.random.default_rng(0)
+    X = scipy.sparse.random(300, 20, density=0.1, random_state=random, format="csr", dtype=np.float32)
+    problem = problem_of(X, random.integers(0, 3, 300))
+    at_once = ClassScatter(problem, None, None, 0).covariance()
+    monkeypatch.setattr("multiform.starts.MOST_CELLS", 1_000)
+    np.testing.assert_allclose(ClassScatter(problem, None, None, 0).covariance(), at_once, rtol=1e-12, atol=1e-15)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("columns", [None, [0, 2, 7, 8, 19]])
 @pytest.mark.parametrize("kind", [np.float32, np.uint8])

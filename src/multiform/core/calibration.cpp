@@ -165,7 +165,7 @@ void Unseen::class_offsets(double deviation, double* offsets) const {
             trial[k] = expected + prior;
         }
         for (size_t k = 0; k < m; ++k)
-            for (size_t j = 0; j <= k; ++j) bend[k * m + j] = (j == k ? trial[k] : 0.0) - bend[k * m + j];
+            for (size_t j = 0; j <= k; ++j) bend[j * m + k] = (j == k ? trial[k] : 0.0) - bend[k * m + j];
         solve(bend.data(), m_, step.data(), 1);
         double size = 0, at;
         for (const double one : step) size = std::max(size, std::abs(one));

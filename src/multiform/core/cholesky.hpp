@@ -1,4 +1,4 @@
-// Small systems of equations: L L^T x = b (Cholesky), in double precision.
+// Small systems of equations by Cholesky: U^T U x = b, in double precision.
 #pragma once
 
 #include <cmath>
@@ -6,23 +6,30 @@
 
 namespace multiform {
 
-// In place: the lower half of the positive definite matrix (n, n) becomes L, and each of the `count` rows b its x.
-inline void solve(double* matrix, int64_t n, double* rows, int64_t count) {
-    for (int64_t i = 0; i < n; ++i)
-        for (int64_t j = 0; j <= i; ++j) {
-            double sum = matrix[i * n + j];
-            for (int64_t k = 0; k < j; ++k) sum -= matrix[i * n + k] * matrix[j * n + k];
-            matrix[i * n + j] = i == j ? std::sqrt(sum) : sum / matrix[j * n + j];
-        }
-    for (double* x = rows; x < rows + count * n; x += n) {
-        for (int64_t i = 0; i < n; ++i) {
-            for (int64_t k = 0; k < i; ++k) x[i] -= matrix[i * n + k] * x[k];
-            x[i] /= matrix[i * n + i];
-        }
-        for (int64_t i = n - 1; i >= 0; --i) {
-            x[i] /= matrix[i * n + i];
-            for (int64_t k = 0; k < i; ++k) x[k] -= matrix[i * n + k] * x[i];
-        }
+// In place: the upper half of the positive definite matrix (n, n) becomes U, and each of the `count` columns b its x.
+inline void solve(double* matrix, int64_t n, double* columns, int64_t count) {
+    // to -= factor * from
+    const auto subtract = [](double factor, const double* from, int64_t length, double* to) {
+        for (int64_t at = 0; at < length; ++at) to[at] -= factor * from[at];
+    };
+    const auto divide = [](double by, int64_t length, double* what) {
+        for (int64_t at = 0; at < length; ++at) what[at] /= by;
+    };
+    for (int64_t k = 0; k < n; ++k) {
+        double* row = matrix + k * n;
+        row[k] = std::sqrt(row[k]);
+        divide(row[k], n - k - 1, row + k + 1);
+        for (int64_t i = k + 1; i < n; ++i) subtract(row[i], row + i, n - i, matrix + i * n + i);
+    }
+    for (int64_t k = 0; k < n; ++k) {
+        divide(matrix[k * n + k], count, columns + k * count);
+        for (int64_t i = k + 1; i < n; ++i)
+            subtract(matrix[k * n + i], columns + k * count, count, columns + i * count);
+    }
+    for (int64_t k = n - 1; k >= 0; --k) {
+        for (int64_t i = n - 1; i > k; --i)
+            subtract(matrix[k * n + i], columns + i * count, count, columns + k * count);
+        divide(matrix[k * n + k], count, columns + k * count);
     }
 }
 

@@ -572,12 +572,13 @@ NB_MODULE(_core, module) {
                nb::arg("weight").none(), nb::arg("columns").none(), nb::arg("means"), nb::arg("covariance"));
     module.def(
         "whiten",
-        [](Array<const double, 2> covariance, double ridge, Array<double, 2> rows) {
-            const size_t p = rows.shape(1);
+        [](Array<const double, 2> covariance, double ridge, Array<double, 2> columns) {
+            const size_t p = columns.shape(0);
             if (covariance.shape(0) != p || covariance.shape(1) != p)
                 throw nb::value_error("whiten: shapes do not fit");
-            whiten(covariance.data(), ridge, static_cast<int64_t>(p), static_cast<int64_t>(rows.shape(0)), rows.data());
+            whiten(covariance.data(), ridge, static_cast<int64_t>(p), static_cast<int64_t>(columns.shape(1)),
+                   columns.data());
         },
-        nb::arg("covariance"), nb::arg("ridge"), nb::arg("rows"));
+        nb::arg("covariance"), nb::arg("ridge"), nb::arg("columns"));
     module.def("gather_rows", &gather_rows, nb::arg("rows"), nb::arg("samples"), nb::arg("out"));
 }

@@ -40,10 +40,9 @@ void class_scatter(const Scatter& s) {
         for (int64_t c = 0; c < p && total[k] > 0; ++c) s.means[k * p + c] /= total[k];
     }
     each_block([&](const int32_t* samples, int64_t count) {
-        for (int64_t i = 0; i < count; ++i) {
-            const double* mean = s.means + s.target[samples[i]] * p;
-            for (int64_t c = 0; c < p; ++c) residuals[c * count + i] = static_cast<double>(rows[i * p + c]) - mean[c];
-        }
+        for (int64_t c = 0; c < p; ++c)
+            for (int64_t i = 0; i < count; ++i)
+                residuals[c * count + i] = static_cast<double>(rows[i * p + c]) - s.means[s.target[samples[i]] * p + c];
         s.kernels.weighted_products(residuals.data(), share.data(), count, p, scratch.data(), part.data());
         for (int64_t c = 0; c < p; ++c)
             for (int64_t d = 0; d <= c; ++d) s.covariance[c * p + d] += part[c * p + d];
@@ -52,10 +51,10 @@ void class_scatter(const Scatter& s) {
         for (int64_t d = 0; d <= c; ++d) s.covariance[d * p + c] = s.covariance[c * p + d] /= all;
 }
 
-void whiten(const double* covariance, double ridge, int64_t p, int64_t m, double* rows) {
+void whiten(const double* covariance, double ridge, int64_t p, int64_t m, double* columns) {
     std::vector<double> inner(covariance, covariance + p * p);
     for (int64_t c = 0; c < p; ++c) inner[c * p + c] += ridge;
-    solve(inner.data(), p, rows, m);
+    solve(inner.data(), p, columns, m);
 }
 
 }  // namespace multiform

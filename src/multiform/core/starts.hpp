@@ -23,7 +23,7 @@ struct Scatter {
 
 void class_scatter(const Scatter& scatter);
 
-// (S + ridge I)^-1 rows^T for a covariance S (p, p) and rows (m, p), which it replaces.
-void whiten(const double* covariance, double ridge, int64_t p, int64_t m, double* rows);
+// (S + ridge I)^-1 b for a covariance S (p, p) and the columns b (p, m), which it replaces.
+void whiten(const double* covariance, double ridge, int64_t p, int64_t m, double* columns);
 
 }  // namespace multiform

@@ -308,7 +308,7 @@ def test_a_test_that_tells_only_after_another_is_found():
     *_, planning = planner._prepare(X, y)
     order, telling = planning.information
     assert order[:2] == (0, 1)
-    assert telling[1] > 5 * max(telling[2:])
+    assert telling[1] > 3 * max(telling[2:])
     alone = planning.judge.log_loss(0) - planning.judge.log_loss(0b10)
     assert telling[1] > 10 * alone
 

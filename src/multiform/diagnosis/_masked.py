@@ -14,7 +14,7 @@ of ``-log f`` over all models, a training patient by that over those that have n
 model changes its mind by chance as evidence comes in, and a plan would seem to lose what it does not.
 
 Tests that add nothing to random sets of the others are *idle*: both classifiers learn as if nobody had had them, if
-that is better for unseen patients.
+that is surely better for unseen patients.
 
 All evidence has a classifier of its own beside it, without masks, which reads numbers bent (`Bends`) if that is better,
 and the two are mixed as unseen patients like best: what the plan is compared with is as good as a classifier that was
@@ -492,7 +492,7 @@ class MaskedModels(FoldedPatients):
         return range(self.n_folds) if len(self.target) < MANY_PATIENTS else range(1)
 
     def _leave_out_idle(self, setting: Setting, judges: Copies) -> None:
-        """Find the tests that tell nothing, and leave them out if unseen patients like it.
+        """Find the tests that tell nothing, and leave them out if unseen patients surely like it.
 
         A test is sounded by what it adds to random sets of the others. What adds less than its standard error is idle:
         among few patients a classifier that reads a dozen such tests hardly finds the few that matter. Whom a model
@@ -522,10 +522,10 @@ class MaskedModels(FoldedPatients):
         if self._idle.any():
             with progress.part(0.7, 1.0):
                 after, _ = self._losses(self._fitted(self._copies, setting, self._judging), judges)
-            who = judges[0][np.isin(self.fold[judges[0]], self._judging)]
-            better = before - after
+            better = (before - after).reshape(-1, len(own)).mean(axis=0)
             for model in every:
-                self._idle[model] &= better[self._learning(model, who)].mean() > 0
+                told = better[self._learning(model, own)]
+                self._idle[model] &= told.mean() > told.std() / np.sqrt(len(told))
 
     def _learning(self, model: int, who: Array) -> Bools:
         """Whom of these patients a model does not judge; all, if it judges all of them."""

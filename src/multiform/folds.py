@@ -4,7 +4,8 @@ Folds are drawn at random within the classes, as scikit-learn's StratifiedKFold 
 happen to be equal are separate samples, and so are the units of a sample whose weight is a whole number: a weight of 2
 is the row twice. What belongs together (the rows of one patient) is said by `groups`, and then stays on one side.
 Groups are drawn at random, too, but not within the classes: where groups are few, folds that all have the same
-shares of the classes hide how much groups differ, and estimates are points too good.
+shares of the classes hide how much groups differ, and estimates are points too good. Plans draw their patients so, too,
+each a group of one.
 """
 
 from __future__ import annotations

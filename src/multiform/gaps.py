@@ -232,7 +232,7 @@ def _or_infinite(deviation: Doubles) -> Doubles:
 def _shrunk(moments: Doubles, n: int) -> Doubles:
     """Correlations of sums of products over n samples, and those of the prior; to the last bit symmetric."""
     sums = (moments + moments.T) / 2
-    sums.ravel()[:: len(sums) + 1] += PRIOR  # the diagonal
+    sums.flat[:: len(sums) + 1] += PRIOR  # the diagonal
     return np.asarray(sums / (n + PRIOR))
 
 

@@ -232,6 +232,7 @@ def test_where_tests_are_in_vain_nothing_is_asked(wanted):
     assert planner.plan_accuracy_ >= planner.full_accuracy_
     assert not planner.predict(random.normal(size=(50, 4))).any()
     assert planner.frontier_[-1].cost == 0
+    assert planner.flow_chart() == "nobody needs a test\nexpected cost 0.00, 0% of the full panel"
 
 
 @pytest.mark.parametrize("policy", ["fixed", "adaptive"])

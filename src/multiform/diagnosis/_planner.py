@@ -548,11 +548,12 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 frontier, point = planning.choose_level(most_loss)
             accuracy = planning.full_accuracy - planning.loss_at_chosen_levels(frontier, most_loss)
             unasked = planning.unasked_accuracy
-            if planning.in_vain and most_loss is not None and unasked >= planning.full_accuracy - most_loss:
+            enough = most_loss is not None and unasked >= planning.full_accuracy - most_loss
+            if planning.in_vain and enough and planning.aside is None:  # a promise finds its level by itself
                 accuracy, point = unasked, replace(planning.frontier_point(EVERYBODY_STOPS), accuracy=unasked)
                 frontier = [*frontier, point]
                 warnings.warn(
-                    "The plan of DiagnosisPlanner asks nothing: all evidence is right for "
+                    "DiagnosisPlanner asks nothing: all evidence is right for "
                     f"{planning.full_accuracy:.1%} of unseen patients, and no test at all for {unasked:.1%}. Give more "
                     "patients; or losses or target_recall, if some errors matter more than others.",
                     WeakEvidenceWarning,

@@ -219,22 +219,6 @@ def test_a_target_accuracy_is_paid_for_and_no_more():
         DiagnosisPlanner(COSTS, target_accuracy=0.999, cv=2, random_state=0).fit(X[:120], y[:120])
 
 
-@pytest.mark.parametrize("wanted", [{}, {"target_accuracy": 0.6}, {"policy": "fixed", "search": "exact"}])
-def test_where_tests_are_in_vain_nothing_is_asked(wanted):
-    """Else a plan pays for answers that are right less often than to name the commonest diagnosis."""
-    random = np.random.default_rng(2)
-    X, y = random.normal(size=(240, 4)), (random.random(240) < 0.3).astype(int)
-    told = r"asks nothing: all evidence is right for .*, and no test at all for 7"
-    with pytest.warns(WeakEvidenceWarning, match=told):
-        planner = DiagnosisPlanner(COSTS, cv=3, random_state=0, **wanted).fit(X, y)
-    assert (planner.expected_cost_, planner.stopped_at_once_) == (0, 1)
-    assert planner.plan_accuracy_ == pytest.approx((y == 0).mean(), abs=1e-9)
-    assert planner.plan_accuracy_ >= planner.full_accuracy_
-    assert not planner.predict(random.normal(size=(50, 4))).any()
-    assert planner.frontier_[-1].cost == 0
-    assert planner.flow_chart() == "nobody needs a test\nexpected cost 0.00, 0% of the full panel"
-
-
 @pytest.mark.parametrize("policy", ["fixed", "adaptive"])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_eight_patients_buy_everything_and_lose_nothing_by_it(policy):

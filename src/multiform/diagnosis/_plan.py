@@ -486,8 +486,6 @@ def flow_text(planner: DiagnosisPlanner, least_share: float = 0.0) -> str:
     steps = flow_steps(planner, least_share)
     depth: dict[int, int] = {-1: 0}
     lines = [f"{'buy':<28} {'price':>9} {'come here':>10}  stop here, as"]
-    if planner.stopped_at_once_ == 1:
-        lines = ["nobody needs a test"]
     for step in steps:
         parted = len(step.diagnoses) < len(names) or step.condition != ""
         depth[step.node] = depth[step.parent] + parted

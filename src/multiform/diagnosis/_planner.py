@@ -20,7 +20,7 @@ from multiform._typing import Array, Bools, Doubles, Indices
 from multiform.classifier import QMSClassifier
 from multiform.columns import Encoding, Number, Seen, columns_of, moment_among, typed
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
-from multiform.diagnosis._judge import EVERYBODY_STOPS, NOBODY_STOPS, RULES, Judge, softened, softening
+from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
 from multiform.diagnosis._losses import Losses
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._models import EvidenceModels
@@ -547,18 +547,6 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             with progress.part(MODELS_SHARE, 1.0):
                 frontier, point = planning.choose_level(most_loss)
             accuracy = planning.full_accuracy - planning.loss_at_chosen_levels(frontier, most_loss)
-            unasked = planning.unasked_accuracy
-            enough = most_loss is not None and unasked >= planning.full_accuracy - most_loss
-            if planning.in_vain and enough and planning.aside is None:  # a promise finds its level by itself
-                accuracy, point = unasked, replace(planning.frontier_point(EVERYBODY_STOPS), accuracy=unasked)
-                frontier = [*frontier, point]
-                warnings.warn(
-                    "DiagnosisPlanner asks nothing: all evidence is right for "
-                    f"{planning.full_accuracy:.1%} of unseen patients, and no test at all for {unasked:.1%}. Give more "
-                    "patients; or losses or target_recall, if some errors matter more than others.",
-                    WeakEvidenceWarning,
-                    stacklevel=5,
-                )
             level = NOBODY_STOPS if point is None else point.level
             if point is None:
                 kept = f"theta={theta:.3f} (the accuracy to keep) within tolerance={self.tolerance:g}"

@@ -249,22 +249,8 @@ class Planning:
     @cached_property
     def full_accuracy(self) -> float:
         """On all evidence, cross-fitted."""
-        return self._accuracy(self.tariff.everything) - self.flattery
-
-    @cached_property
-    def unasked_accuracy(self) -> float:
-        """Without a test, but for those that are known from the start, cross-fitted."""
-        return self._accuracy(self.tariff.known)
-
-    def _accuracy(self, tests: int) -> float:
-        return float((self.judge.unseen_answer(tests) == self.judge.models.target).mean())
-
-    @property
-    def in_vain(self) -> bool:
-        """Whether to be right is what counts, and all evidence is right no more often than no test at all."""
-        counts = self.judge.losses is None and self.judge.rule != "loyalty"  # of which nobody is sure without a test
-        asks = self.tariff.known != self.tariff.everything
-        return counts and asks and self.unasked_accuracy >= self.full_accuracy
+        right = self.judge.unseen_answer(self.tariff.everything) == self.judge.models.target
+        return float(right.mean()) - self.flattery
 
     @cached_property
     def values(self) -> Floats:

@@ -298,19 +298,21 @@ def test_the_folds_plans_train_nothing(data):
 
 def test_a_test_that_tells_only_after_another_is_found():
     """Alone, the sign of a product says nothing of its factors; after one of them, the other one tells the truth."""
-    rng = np.random.default_rng(0)
     n, names = 400, ["first", "second", *(f"idle{t}" for t in range(14))]
-    X = rng.normal(size=(n, len(names)))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    X[:, 0] += y  # says a little alone, which is where the greedy order begins
-    costs = dict.fromkeys(names, 1.0)
-    planner = DiagnosisPlanner(costs, level=0.02, cv=3, random_state=0)
-    *_, planning = planner._prepare(X, y)
-    order, telling = planning.information
-    assert order[:2] == (0, 1)
-    assert telling[1] > 3 * max(telling[2:])
-    alone = planning.judge.log_loss(0) - planning.judge.log_loss(0b10)
-    assert telling[1] > 10 * alone
+    times = []  # as much as the most telling of the others, in each of some worlds
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(n, len(names)))
+        y = (X[:, 0] * X[:, 1] > 0).astype(int)
+        X[:, 0] += y  # says a little alone, which is where the greedy order begins
+        planner = DiagnosisPlanner(dict.fromkeys(names, 1.0), level=0.02, cv=3, random_state=0)
+        *_, planning = planner._prepare(X, y)
+        order, telling = planning.information
+        assert order[:2] == (0, 1)
+        times.append(telling[1] / max(telling[2:]))
+        alone = planning.judge.log_loss(0) - planning.judge.log_loss(0b10)
+        assert telling[1] > 10 * alone
+    assert np.median(times) > 5
 
 
 def test_the_price_of_an_error_moves_the_order():

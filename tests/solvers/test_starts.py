@@ -7,7 +7,7 @@ import scipy.sparse
 from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from multiform._core import available_kernels, class_scatter, dense_rows
+from multiform._core import available_kernels, class_scatter, dense_rows, whiten
 from multiform.separators import Rows, Scaling
 from multiform.solvers import ModelBatch, TrainingProblem
 from multiform.starts import (
@@ -153,6 +153,13 @@ def test_means_and_covariance_are_those_of_numpy(kind, columns, weighted):
     for part in (0, 1):
         assert len({one[part].tobytes() for one in found}) == 1
     assert scatter.covariance().tobytes() == found[0][1].tobytes()
+
+
+def test_columns_that_repeat_others_are_whitened_at_any_scale():
+    for variance in (1.0, 1e9, 1e18, 1e30):
+        found = np.ones((3, 2))
+        whiten(np.full((3, 3), variance), 0.01, found)
+        np.testing.assert_allclose(found, 1 / (3 * variance), rtol=0.01)
 
 
 @pytest.mark.parametrize("n_features", [1, 6])

@@ -8,7 +8,8 @@
 
 namespace multiform {
 
-constexpr int64_t kBlock = 256;  // samples at a time: a starved machine has room for them
+constexpr double kLeastRidge = 1e-12;  // of the largest variance
+constexpr int64_t kBlock = 256;        // samples at a time: a starved machine has room for them
 
 void class_scatter(const Scatter& s) {
     const int64_t p = s.p;
@@ -53,7 +54,10 @@ void class_scatter(const Scatter& s) {
 
 void whiten(const double* covariance, double ridge, int64_t p, int64_t m, double* columns) {
     std::vector<double> inner(covariance, covariance + p * p);
-    for (int64_t c = 0; c < p; ++c) inner[c * p + c] += ridge;
+    double largest = 0;
+    for (int64_t c = 0; c < p; ++c) largest = std::max(largest, inner[c * p + c]);
+    // Beside variances in which it would be rounded away the ridge is as large as need be: columns may repeat others.
+    for (int64_t c = 0; c < p; ++c) inner[c * p + c] += std::max(ridge, kLeastRidge * largest);
     solve(inner.data(), p, columns, m);
 }
 

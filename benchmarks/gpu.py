@@ -26,7 +26,7 @@ LOYALTY_SWEEPS = 7
 SEEDS = 15  # of the fits whose sweeps are counted
 CPM_SETTINGS: dict[str, dict[str, Any]] = {  # docs/defaults.md
     "the defaults": {},
-    "max_entries=8192, largest=0.5": {"max_entries": 8192, "largest": 0.5},
+    "max_entries=8192, ramp=8": {"max_entries": 8192, "ramp": 8},
 }
 
 

@@ -262,12 +262,15 @@ DEVICE void wait_async() {}
 DEVICE void sync_cluster() { emulator::wait(emulator::cluster->barrier); }
 DEVICE void open_channel(uint64* channel) { *channel = 0; }
 DEVICE void expect_bytes(uint64*, int) {}
+using Far = uint8*;
+DEVICE Far address_in_block(const void* shared, int block) {
+    const auto* here = emulator::now->block->shared;
+    return emulator::cluster->blocks.at(block)->shared + (static_cast<const uint8*>(shared) - here);
+}
 template <typename Value>
-DEVICE void send_to_block(Value* place, uint64* channel, int block, Value value) {
-    auto* here = emulator::now->block->shared;
-    auto* there = emulator::cluster->blocks.at(block)->shared;
-    std::memcpy(there + (reinterpret_cast<uint8*>(place) - here), &value, sizeof(Value));
-    *reinterpret_cast<uint64*>(there + (reinterpret_cast<uint8*>(channel) - here)) += sizeof(Value);
+DEVICE void send_to_block(Far place, Far channel, Value value) {
+    std::memcpy(place, &value, sizeof(Value));
+    *reinterpret_cast<uint64*>(channel) += sizeof(Value);
 }
 DEVICE void await_bytes(uint64* channel, int use, int bytes) {  // all bytes ever, not those of one use
     while (*channel < static_cast<uint64>(use + 1) * static_cast<uint64>(bytes)) emulator::give_way();

@@ -47,7 +47,7 @@ def variants(source):
     read = {
         "adam.cu": {"TILES": (3, 1, 2, 4), "SPLIT": (1, 0)},
         "values.cu": {"TILES": (3, 1, 2, 4), "SPLIT": (1, 0)},
-        "cpm_row.cu": {"SLOTS": (4, 8, 0), "FROZEN": (1, 0)},
+        "cpm_row.cu": {"SLOTS": (4, 8, 0), "FROZEN": (1, 0), "PAIRS": (0, 1)},
         "storage.cu": {"STORED": (2,)},
     }
     settings = {"STORED": (1, 2, 4), "TILES": (3,), "SPLIT": (1,)} | read.get(source, {})

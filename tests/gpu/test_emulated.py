@@ -81,7 +81,9 @@ def test_member_values_of_some_columns(emulated, n_components):
 
 
 @pytest.mark.parametrize("literal", [False, True])
-def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, literal):
+@pytest.mark.parametrize("processors", [4, 1_000])  # with the second, coordinates are tried in pairs
+def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, monkeypatch, literal, processors):
+    monkeypatch.setattr(emulated, "processors", processors)
     problem = sample_problem("uint8", n_samples=700, n_features=3, n_classes=3)
     batch = sample_batch(problem, n_components=2)
     solver = CpmSolver(1, max_entries=0, ramp=1)
@@ -91,6 +93,20 @@ def test_groups_of_blocks_move_as_the_cpu_does(emulated, in_many_blocks, literal
     assert (ours.counts["tried"], ours.counts["accepted"]) == (theirs.counts["tried"], theirs.counts["accepted"])
     for mine, its in zip(ours.coefficients, theirs.coefficients, strict=True):
         np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
+
+
+def test_coordinates_tried_in_pairs_move_as_one_by_one(emulated, in_many_blocks, monkeypatch):
+    """Where there are few blocks, the next coordinate is tried along with each, as if that had moved up."""
+    problem = sample_problem("uint8", n_samples=700, n_features=7, n_classes=3)
+    batch = sample_batch(problem, n_components=2)
+    found = []
+    for processors in (1_000, 4):
+        monkeypatch.setattr(emulated, "processors", processors)
+        found.append(solve(problem, batch, CpmSolver(3, max_entries=0, ramp=1), CudaEngine(emulated)))
+    in_pairs, singly = found
+    assert in_pairs.counts == singly.counts
+    for mine, its in zip(in_pairs.coefficients, singly.coefficients, strict=True):
+        np.testing.assert_array_equal(mine, its)
 
 
 @pytest.mark.slow

@@ -87,9 +87,11 @@ DEVICE void wait_async() {
 #if __CUDA_ARCH__ >= 900
 #define HAS_CLUSTERS 1
 DEVICE uint32 shared_address(const void* shared) { return static_cast<uint32>(__cvta_generic_to_shared(shared)); }
-DEVICE uint32 address_in_block(const void* shared, int block) {
-    uint32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(block));
+// A place in the shared memory of some block of the cluster; volatile, or it would be found anew at every use.
+using Far = uint32;
+DEVICE Far address_in_block(const void* shared, int block) {
+    Far there;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(shared)), "r"(block));
     return there;
 }
 DEVICE void sync_cluster() {
@@ -106,24 +108,24 @@ DEVICE void expect_bytes(uint64* channel, int bytes) {
                  : "memory");
 }
 template <typename Value>
-DEVICE void send_to_block(Value* place, uint64* channel, int block, Value value) {
-    const uint32 there = address_in_block(place, block), counted = address_in_block(channel, block);
+DEVICE void send_to_block(Far place, Far channel, Value value) {
     if constexpr (sizeof(Value) == 4)
-        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(there),
-                     "r"(__float_as_uint(value)), "r"(counted)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(place),
+                     "r"(__float_as_uint(value)), "r"(channel)
                      : "memory");
     else
-        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(there),
-                     "l"(__double_as_longlong(value)), "r"(counted)
+        asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%0], %1, [%2];" ::"r"(place),
+                     "l"(__double_as_longlong(value)), "r"(channel)
                      : "memory");
 }
-// `use`: how often the channel was used before
+// `use`: how often the channel was used before. It acquires within the block, in whose own memory the bytes lie: for
+// the whole cluster it would empty the first cache every time.
 DEVICE void await_bytes(uint64* channel, int use, int) {
     uint32 done;
     do {
         asm volatile(
             "{\n\t.reg .pred p;\n\t"
-            "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
+            "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
             "selp.u32 %0, 1, 0, p;\n\t}"
             : "=r"(done)
             : "r"(shared_address(channel)), "r"(use & 1)

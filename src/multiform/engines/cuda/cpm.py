@@ -17,10 +17,11 @@ from multiform.solvers import CpmSolver, ModelBatch, TrainingProblem
 
 LOOK = 16_384  # samples whose member functions are looked at together
 BLOCKS_OF_CLUSTER = source_number("cpm_row.cu", "kBlocksOfCluster")
+MOST_WARPS = source_number("cpm_row.cu", "kMostWarps")
 COORDINATES = source_number("cpm_row.cu", "kCoordinates")
 AHEAD = source_number("cpm_row.cu", "kAhead")
 REGISTERS = 65_536  # of a multiprocessor
-REGISTERS_OF_THREAD = {4: 104, 8: 128}
+REGISTERS_OF_THREAD = {4: 104, 8: 128}  # where blocks share a multiprocessor
 SHAPES = [(slots, threads) for slots in (4, 8) for threads in (64, 128, 192, 256, 320, 384, 448, 512)]
 
 
@@ -250,13 +251,14 @@ class CudaCpmState(DeviceState):
             return
         slots, threads, blocks = spread(sets, lanes, device)
         columns = [device.upload(np.ascontiguousarray(column)) for column in blocks.T]
-        program = Program(device, "cpm_row.cu", "Row", stored, 1, SLOTS=slots, FROZEN=int(solver.frozen_own))
+        variant = {"SLOTS": slots, "FROZEN": int(solver.frozen_own), "PAIRS": int(len(blocks) <= device.processors)}
+        program = Program(device, "cpm_row.cu", "Row", stored, 1, **variant)
         fields: dict[str, Any] = self._fields | laid_out
         fields |= {"memory": device.empty((self._n_lanes, 6), np.float32) if slots == 0 else None}
         fields |= dict(zip(("block_set", "block_rank", "block_group"), columns, strict=True))
         arguments = program.arguments(fields)
         kernel = f"cpm_row_in_clusters_of_{BLOCKS_OF_CLUSTER}" if device.has_clusters else "cpm_row"
-        sums = 2 * (threads // 32 + BLOCKS_OF_CLUSTER) * 4 * (4 if solver.frozen_own else 8)
+        sums = 2 * (MOST_WARPS + BLOCKS_OF_CLUSTER) * 4 * (4 if solver.frozen_own else 8)
         ring = AHEAD * threads * max(1, slots) * stored
         grid, shared = (len(blocks), 1, 1), 16 + sums + 32 * 8 + 36 * COORDINATES + ring
         for r in range(self._members.n_components):

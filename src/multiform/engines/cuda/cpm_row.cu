@@ -8,6 +8,7 @@
 //
 //   SLOTS    samples of a thread that stand in registers; 0: in memory, any number of them
 //   FROZEN   1: the own class's terms are one multiplication for the length of a row; 0: exact
+//   PAIRS    1: the next coordinate is tried along with each, where there are few blocks and exchanges take the time
 #include "cpm.cuh"
 
 struct Row : Sweep {
@@ -47,7 +48,9 @@ constexpr int kStays = 0, kUp = 1, kDown = 2;  // what was decided
 constexpr int kAhead = 4;                      // columns on their way to shared memory
 constexpr int kCoordinates = 512;              // whose weights stand in shared memory
 constexpr int kBlocksOfCluster = 8;
+constexpr int kMostWarps = 16;  // of a block
 constexpr int kSlots = SLOTS > 0 ? SLOTS : 1;
+constexpr bool kInPairs = PAIRS && FROZEN && SLOTS == 4;  // more slots have no registers for it
 #if FROZEN
 using Sum = float;
 #else
@@ -62,11 +65,13 @@ using Piece = Stored<kSlots>;
 // still read.
 struct Group {
     int rank, blocks;  // of this one
-    int base;          // the first one's number in the cluster
     uint64* channels;  // (2,)
-    Sum* of_warps;     // (2, warps, 4)
-    Sum* of_blocks;    // (2, kBlocksOfCluster, 4)
+    Sum* of_warps;     // (2, kMostWarps, 4), 0 for those that there are not
+    Sum* of_blocks;    // (2, kBlocksOfCluster, 4), likewise
     int use;           // exchanges so far
+#if HAS_CLUSTERS
+    Far place, channel;  // where this thread of the first warp sends one of the sums: to block `lane / 4`, for side 0
+#endif
 };
 
 // What else of shared memory a row is worked on in.
@@ -81,12 +86,17 @@ template <bool clustered>
 DEVICE Group begin_group(const Row& a) {
     uint64* channels = reinterpret_cast<uint64*>(shared_memory);
     Sum* of_warps = reinterpret_cast<Sum*>(channels + 2);
-    Sum* of_blocks = of_warps + 2 * warps_of_block() * 4;
-    Group group{a.block_rank[blockIdx.x], a.block_group[blockIdx.x], 0, channels, of_warps, of_blocks, 0};
+    Sum* of_blocks = of_warps + 2 * kMostWarps * 4;
+    for (int i = threadIdx.x; i < 2 * (kMostWarps + kBlocksOfCluster) * 4; i += blockDim.x) of_warps[i] = 0;
+    sync_block();
+    Group group{a.block_rank[blockIdx.x], a.block_group[blockIdx.x], channels, of_warps, of_blocks, 0};
     if constexpr (clustered) {
 #if HAS_CLUSTERS
-        group.base = static_cast<int>(blockIdx.x % kBlocksOfCluster) - group.rank;
-        if (threadIdx.x < 2) open_channel(group.channels + threadIdx.x);
+        const int lane = lane_of_thread(), first = static_cast<int>(blockIdx.x % kBlocksOfCluster) - group.rank;
+        const int block = first + smaller(lane >> 2, group.blocks - 1);
+        group.place = address_in_block(of_blocks + group.rank * 4 + (lane & 3), block);
+        group.channel = address_in_block(channels, block);
+        if (threadIdx.x < 2) open_channel(channels + threadIdx.x);
         sync_cluster();  // all blocks must have begun before one sends to another
 #endif
     }
@@ -101,38 +111,57 @@ DEVICE Workspace workspace_behind(const Group& group) {
 }
 
 // Four sums over all threads of the group, the same bits everywhere: each lane ends up with one of the four of its
-// warp, then warps are added in their order, then blocks in theirs.
+// warp, then warps are added in their order, then blocks in theirs. In two steps, so that a thread has something to do
+// while they are on their way.
 template <bool clustered>
-DEVICE void sum_of_group(Sum* v, Group& group) {
-    const int lane = lane_of_thread(), warps = warps_of_block(), side = group.use & 1;
-    const bool odd = lane & 1, high = lane & 2, alone = !clustered || group.blocks == 1;
+DEVICE bool is_alone(const Group& group) {
+    return !clustered || group.blocks == 1;
+}
+
+DEVICE Sum sum_of_warps(const Sum* of_warps) {
+    const int lane = lane_of_thread();
+    Sum sum = of_warps[lane] + of_warps[lane + 32];
+    for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
+    return sum;
+}
+
+template <bool clustered>
+DEVICE void send_sums(const Sum* v, Group& group) {
+    const int lane = lane_of_thread(), side = group.use & 1;
+    const bool odd = lane & 1, high = lane & 2;
     const Sum a = (odd ? v[1] : v[0]) + shuffle_xor(odd ? v[0] : v[1], 1);
     const Sum b = (odd ? v[3] : v[2]) + shuffle_xor(odd ? v[2] : v[3], 1);
     Sum sum = (high ? b : a) + shuffle_xor(high ? a : b, 2);
     for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
-    Sum* of_warps = group.of_warps + side * warps * 4;
+    Sum* of_warps = group.of_warps + side * kMostWarps * 4;
     if (lane < 4) of_warps[warp_of_thread() * 4 + lane] = sum;
 #if HAS_CLUSTERS
-    const int bytes = group.blocks * 4 * static_cast<int>(sizeof(Sum));
-    if (!alone && threadIdx.x == 0) expect_bytes(group.channels + side, bytes);
-#endif
+    if (is_alone<clustered>(group)) return;
+    constexpr int bytes = static_cast<int>(sizeof(Sum));
+    if (threadIdx.x == 0) expect_bytes(group.channels + side, group.blocks * 4 * bytes);
     sync_block();
-    if (alone || warp_of_thread() == 0) {
-        sum = lane < 4 * warps ? of_warps[lane] : Sum(0);
-        if (lane + 32 < 4 * warps) sum += of_warps[lane + 32];
-        for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
-    }
-#if HAS_CLUSTERS
-    if (!alone) {
-        Sum* of_blocks = group.of_blocks + side * kBlocksOfCluster * 4;
-        if (threadIdx.x < 4 * group.blocks)
-            send_to_block(of_blocks + group.rank * 4 + (lane & 3), group.channels + side, group.base + (lane >> 2),
-                          sum);
-        await_bytes(group.channels + side, group.use >> 1, bytes);
-        sum = lane < 4 * group.blocks ? of_blocks[lane] : Sum(0);
-        for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
-    }
+    if (warp_of_thread() > 0) return;
+    sum = sum_of_warps(of_warps);
+    if (lane < 4 * group.blocks)
+        send_to_block(group.place + side * kBlocksOfCluster * 4 * bytes,
+                      group.channel + side * static_cast<int>(sizeof(uint64)), sum);
 #endif
+}
+
+template <bool clustered>
+DEVICE void receive_sums(Sum* v, Group& group) {
+    const int lane = lane_of_thread(), side = group.use & 1;
+    Sum sum;
+    if (is_alone<clustered>(group)) {
+        sync_block();
+        sum = sum_of_warps(group.of_warps + side * kMostWarps * 4);
+    } else {
+#if HAS_CLUSTERS
+        await_bytes(group.channels + side, group.use >> 1, group.blocks * 4 * static_cast<int>(sizeof(Sum)));
+        sum = group.of_blocks[side * kBlocksOfCluster * 4 + lane];
+        for (int mask = 4; mask < 32; mask *= 2) sum += shuffle_xor(sum, mask);
+#endif
+    }
     ++group.use;
     for (int i = 0; i < 4; ++i) v[i] = shuffle_from(sum, i);
 }
@@ -150,6 +179,7 @@ struct Part {
     const float* f;            // (capacity, m) of this member, as the others see it
     const int* places;         // (n,) of its samples
     const stored_t* columns;   // (features + 1, n_lanes)
+    const stored_t* coming;    // of this thread's samples, in the next column that sets out
     float* weights;            // (width,) row r of A_k
     float* steps;
     int n_features;
@@ -173,6 +203,7 @@ DEVICE Part part_of_thread(const Row& a, const Group& group, int64 set, int64 r,
     part.f = f_now + part.member * a.capacity * m;
     part.places = a.places + set * a.capacity;
     part.columns = a.lanes + a.lanes_at[set];
+    part.coming = part.columns + part.first;
     part.memory = reinterpret_cast<Lane*>(a.memory) + a.lane_start[set];
     const int64 row = (set * a.n_components + r) * a.width;
     part.weights = a.weights + row, part.steps = a.steps + row;
@@ -185,6 +216,9 @@ DEVICE int64 sample_of(const Part& part, int i) {
     return SLOTS > 0 ? part.first + i : part.first + int64(i) * part.stride;
 }
 DEVICE Lane& lane_of(Part& part, int i) { return SLOTS > 0 ? part.lanes[i] : part.memory[sample_of(part, i)]; }
+DEVICE const Lane& lane_of(const Part& part, int i) {
+    return SLOTS > 0 ? part.lanes[i] : part.memory[sample_of(part, i)];
+}
 
 // max(alpha, f_k / f_j) over the pairs of an own sample that take part
 DEVICE float own_terms(const float* f, float value, int k, int64 m, float alpha) {
@@ -241,29 +275,34 @@ DEVICE double begin_lanes(const Row& a, Part& part, Group& group, int64 r) {
 #pragma unroll
     for (int i = 0; i < count_of(part); ++i) lane_of(part, i) = begin_lane(a, part, sample_of(part, i), r, noise_slope);
     Sum v[4] = {static_cast<Sum>(noise_slope), 0, 0, 0};
-    sum_of_group<clustered>(v, group);
+    send_sums<clustered>(v, group);
+    receive_sums<clustered>(v, group);
     return static_cast<double>(v[0]);
 }
 
 // ---------------------------------------------------------------------------------- the columns, on their way
 
-// This thread's part of column c sets out for shared memory.
-DEVICE void fetch_column(const Part& part, const Workspace& work, int c) {
+DEVICE Piece* slot_of(const Workspace& work, int c) {
+    return work.ring + static_cast<unsigned>(c) % kAhead * blockDim.x + threadIdx.x;
+}
+
+// This thread's part of column c sets out for shared memory: of one after the other.
+DEVICE void fetch_column(Part& part, const Workspace& work, int c) {
     if (part.first < part.n_lanes && c <= part.n_features) {
-        const stored_t* from = part.columns + c * part.n_lanes + part.first;
-        Piece* to = work.ring + (c % kAhead) * blockDim.x + threadIdx.x;
         constexpr int bytes = kSlots * static_cast<int>(sizeof(stored_t));
+        Piece* to = slot_of(work, c);
         if constexpr (bytes <= 16) {
-            if constexpr (bytes >= 4) copy_async<bytes>(to, from);
+            if constexpr (bytes >= 4) copy_async<bytes>(to, part.coming);
         } else {
             for (int at = 0; at < bytes; at += 16)
-                copy_async<16>(reinterpret_cast<uint8*>(to) + at, reinterpret_cast<const uint8*>(from) + at);
+                copy_async<16>(reinterpret_cast<uint8*>(to) + at, reinterpret_cast<const uint8*>(part.coming) + at);
         }
+        part.coming += part.n_lanes;
     }
     commit_async();
 }
 
-DEVICE void fetch_first_columns(const Part& part, const Workspace& work) {
+DEVICE void fetch_first_columns(Part& part, const Workspace& work) {
     if (SLOTS == 0) return;
     if (part.first >= part.n_lanes)  // these are read, too
         for (int i = 0; i < kAhead; ++i)
@@ -273,12 +312,16 @@ DEVICE void fetch_first_columns(const Part& part, const Workspace& work) {
 
 // ------------------------------------------------------------------------------------------- one coordinate
 
-// What a thread keeps of a coordinate's two points until it is decided.
+// A coordinate and this thread's samples in its column.
 struct Trial {
     int c;
     float center, d, lift_up, lift_down;
-    float x[kSlots];                 // stored - center
-    float up[kSlots], down[kSlots];  // losses after the move
+    float x[kSlots];  // stored - center
+};
+
+// The losses of this thread's samples after either move.
+struct Losses {
+    float up[kSlots], down[kSlots];
 };
 
 DEVICE float x_of(const Part& part, const Trial& trial, int i) {
@@ -303,14 +346,14 @@ DEVICE Coordinate coordinate_of(const Row& a, const Part& part, int c, double no
     return one;
 }
 
-DEVICE Trial begin_trial(const Part& part, const Workspace& work, const Coordinate* one, int c) {
+DEVICE Trial begin_trial(Part& part, const Workspace& work, const Coordinate* one, int c) {
     const Four read = *reinterpret_cast<const Four*>(one);
     Trial trial;
     trial.c = c;
     trial.center = read.at[0], trial.d = read.at[1], trial.lift_up = read.at[2], trial.lift_down = read.at[3];
     if (SLOTS > 0) {
         wait_async<kAhead - 2>();
-        const Piece piece = work.ring[(c % kAhead) * blockDim.x + threadIdx.x];
+        const Piece piece = *slot_of(work, c);
         for (int i = 0; i < kSlots; ++i) trial.x[i] = stored_value(piece.at[i]) - trial.center;
         fetch_column(part, work, c + kAhead - 1);
     }
@@ -322,7 +365,7 @@ DEVICE Trial begin_trial(const Part& part, const Workspace& work, const Coordina
 //   exact    other classes: max(alpha, f_y / f_k),   own class: sum over j of max(alpha, f_k / f_j)
 DEVICE float loss_after(const Row& a, const Part& part, const Lane& lane, int i, float value) {
 #if FROZEN
-    return larger(lane.floor, lane.target * reciprocal(value));
+    return fmaxf(lane.floor, lane.target * reciprocal(value));
 #else
     const int64 at = sample_of(part, i);
     if (at >= part.n) return 0.0f;
@@ -331,77 +374,110 @@ DEVICE float loss_after(const Row& a, const Part& part, const Lane& lane, int i,
 #endif
 }
 
-// A move by d takes R_r to R_r + d x_c and so f_k to rest + (R_r + d x_c)^2, and one by -d likewise.
-// sums[0], sums[1]: what the losses change by, up and down, but for the frozen own class.
-DEVICE void try_losses(const Row& a, Part& part, Trial& trial, Sum* sums) {
+// What sample i becomes with a move: R_r +- d x_c. The exact terms take the noise energy along, the frozen ones do so
+// once the row is done.
+DEVICE Lane moved_lane(const Row& a, const Part& part, const Trial& trial, const Losses& losses, int i, bool up) {
+    Lane lane = lane_of(part, i);
+    lane.residual += (up ? trial.d : -trial.d) * x_of(part, trial, i);
+#if !FROZEN
+    lane.rest += up ? trial.lift_up : trial.lift_down;
+#endif
+    if (SLOTS == 0)
+        lane.loss = loss_after(a, part, lane, i, lane.rest + lane.residual * lane.residual);
+    else if (part.has_others)
+        lane.loss = up ? losses.up[i] : losses.down[i];
+    return lane;
+}
+
+// Both points of a coordinate, with the samples as `lane_now` says. A move by d takes R_r to R_r + d x_c and so f_k to
+// rest + (R_r + d x_c)^2, and one by -d likewise; the frozen own class's loss is linear in f_k,
+//   slope (f_k after - f_k now)  =  d^2 slope x^2 + d 2 slope x R_r,   and down   d^2 slope x^2 - d 2 slope x R_r
+// changes[0], changes[1]: what the losses change by, up and down.
+template <typename LaneNow>
+DEVICE Losses try_coordinate(const Row& a, const Part& part, const Trial& trial, LaneNow lane_now, Sum* changes) {
+    Losses losses;
+    if (part.has_others) {
 #pragma unroll
-    for (int i = 0; i < count_of(part); ++i) {
-        const Lane lane = lane_of(part, i);
-        const float moved = trial.d * x_of(part, trial, i), above = lane.residual + moved,
-                    below = lane.residual - moved;
+        for (int i = 0; i < count_of(part); ++i) {
+            const Lane lane = lane_now(i);
+            const float moved = trial.d * x_of(part, trial, i), above = lane.residual + moved,
+                        below = lane.residual - moved;
 #if FROZEN
-        const float after_up = loss_after(a, part, lane, i, lane.rest + above * above);
-        const float after_down = loss_after(a, part, lane, i, lane.rest + below * below);
-        sums[0] += after_up - lane.loss;
-        sums[1] += after_down - lane.loss;
+            const float up = loss_after(a, part, lane, i, lane.rest + above * above);
+            const float down = loss_after(a, part, lane, i, lane.rest + below * below);
+            changes[0] += up - lane.loss;
+            changes[1] += down - lane.loss;
 #else
-        const float after_up = loss_after(a, part, lane, i, lane.rest + above * above + trial.lift_up);
-        const float after_down = loss_after(a, part, lane, i, lane.rest + below * below + trial.lift_down);
-        sums[0] += static_cast<double>(lane.floor) * static_cast<double>(after_up - lane.loss);
-        sums[1] += static_cast<double>(lane.floor) * static_cast<double>(after_down - lane.loss);
+            const float up = loss_after(a, part, lane, i, lane.rest + above * above + trial.lift_up);
+            const float down = loss_after(a, part, lane, i, lane.rest + below * below + trial.lift_down);
+            changes[0] += static_cast<double>(lane.floor) * static_cast<double>(up - lane.loss);
+            changes[1] += static_cast<double>(lane.floor) * static_cast<double>(down - lane.loss);
 #endif
-        if (SLOTS > 0) trial.up[i] = after_up, trial.down[i] = after_down;
+            if (SLOTS > 0) losses.up[i] = up, losses.down[i] = down;
+        }
     }
-}
-
-// The frozen own class: slope (f_k after - f_k now) = d 2 slope x R_r + d^2 slope x^2.
-// sums[2] = sum of slope x R_r,   sums[3] = sum of slope x^2
-DEVICE void try_frozen_own(Part& part, const Trial& trial, Sum* sums) {
-#pragma unroll
-    for (int i = 0; i < count_of(part); ++i) {
-        const Lane lane = lane_of(part, i);
-        const float weighted = lane.slope * x_of(part, trial, i);
-        sums[2] += weighted * lane.residual;
-        sums[3] += weighted * x_of(part, trial, i);
-    }
-}
-
-// Up if the loss falls there, else down if it falls there. The sums are those of the group.
-DEVICE int decide(const Trial& trial, const Sum* sums) {
-    Sum change_up = sums[0], change_down = sums[1];
 #if FROZEN
-    const float d = trial.d, square = d * sums[3], linear = 2.0f * sums[2];
-    change_up += trial.lift_up + d * (square + linear);
-    change_down += trial.lift_down + d * (square - linear);
-#endif
-    return change_up < 0 ? kUp : change_down < 0 ? kDown : kStays;
-}
-
-// R_r += d x_c; the exact terms take the noise energy along, the frozen ones once the row is done.
-DEVICE void move_lanes(const Row& a, Part& part, const Trial& trial, int decision) {
-    const bool up = decision == kUp;
-    const float by = up ? trial.d : -trial.d, lift = FROZEN ? 0.0f : up ? trial.lift_up : trial.lift_down;
+    if (part.has_own) {
+        float linear = 0, square = 0;
 #pragma unroll
-    for (int i = 0; i < count_of(part); ++i) {
-        Lane& lane = lane_of(part, i);
-        lane.residual += by * x_of(part, trial, i);
-        lane.rest += lift;
-        if (SLOTS == 0)
-            lane.loss = loss_after(a, part, lane, i, lane.rest + lane.residual * lane.residual);
-        else if (part.has_others)
-            lane.loss = up ? trial.up[i] : trial.down[i];
+        for (int i = 0; i < count_of(part); ++i) {
+            const Lane lane = lane_now(i);
+            const float weighted = lane.slope * x_of(part, trial, i);
+            linear += weighted * lane.residual;
+            square += weighted * x_of(part, trial, i);
+        }
+        changes[0] += trial.d * (trial.d * square + 2.0f * linear);
+        changes[1] += trial.d * (trial.d * square - 2.0f * linear);
     }
+#endif
+    return losses;
 }
 
+// Up if the loss falls there, else down if it falls there. The changes are those of the group.
+DEVICE int decide(const Trial& trial, const Sum* changes) {
+    const float lift_up = FROZEN ? trial.lift_up : 0.0f, lift_down = FROZEN ? trial.lift_down : 0.0f;
+    return changes[0] + lift_up < 0 ? kUp : changes[1] + lift_down < 0 ? kDown : kStays;
+}
+
+DEVICE void settle(const Row& a, Part& part, const Trial& trial, const Losses& losses, int decision, int* note) {
+    if (threadIdx.x == 0) *note = decision;
+    if (decision == kStays) return;
+#pragma unroll
+    for (int i = 0; i < count_of(part); ++i) lane_of(part, i) = moved_lane(a, part, trial, losses, i, decision == kUp);
+}
+
+// Some coordinates, one after the other. Half of them move up; so the next one is tried along with each, as if that had
+// moved up, and one exchange decides both if it does. Later columns are read while the sums are on their way.
 template <bool clustered>
-DEVICE int move_coordinate(const Row& a, Part& part, Group& group, Trial trial) {
-    Sum sums[4] = {0, 0, 0, 0};
-    if (part.has_others) try_losses(a, part, trial, sums);
-    if (FROZEN && part.has_own) try_frozen_own(part, trial, sums);
-    sum_of_group<clustered>(sums, group);
-    const int decision = decide(trial, sums);
-    if (decision != kStays) move_lanes(a, part, trial, decision);
-    return decision;
+DEVICE void move_coordinates(const Row& a, Part& part, Group& group, const Workspace& work, int start, int end) {
+    const auto begin = [&](int c) { return begin_trial(part, work, work.coordinates + (c - start), c); };
+    Trial first = begin(start), second = first, third = first;
+    if (kInPairs && start + 1 < end) second = begin(start + 1);
+    for (int c = start; c < end;) {
+        const bool pair = kInPairs && c + 1 < end;
+        Sum changes[4] = {0, 0, 0, 0};
+        Losses second_losses;
+        const Losses losses = try_coordinate(a, part, first, [&](int i) { return lane_of(part, i); }, changes);
+        if (pair)
+            second_losses = try_coordinate(
+                a, part, second, [&](int i) { return moved_lane(a, part, first, losses, i, true); }, changes + 2);
+        send_sums<clustered>(changes, group);
+        const int later = c + (kInPairs ? 2 : 1);
+        if (later < end) third = begin(later);
+        receive_sums<clustered>(changes, group);
+        const int decision = decide(first, changes);
+        settle(a, part, first, losses, decision, work.decisions + (c - start));
+        if (pair && decision == kUp) {
+            settle(a, part, second, second_losses, decide(second, changes + 2), work.decisions + (c + 1 - start));
+            first = third;
+            if (c + 3 < end) second = begin(c + 3);
+            c += 2;
+        } else {
+            first = kInPairs ? second : third;
+            second = third;
+            ++c;
+        }
+    }
 }
 
 // ------------------------------------------------------------------------------- what follows from the decisions
@@ -466,11 +542,7 @@ DEVICE void move_row(const Row& a, int64 r, bool alone, int64 flip) {
         for (int c = start + threadIdx.x; c < end; c += blockDim.x)
             work.coordinates[c - start] = coordinate_of(a, part, c, noise_slope);
         sync_block();
-        for (int c = start; c < end; ++c) {
-            const Trial trial = begin_trial(part, work, work.coordinates + (c - start), c);
-            const int decision = move_coordinate<clustered>(a, part, group, trial);
-            if (threadIdx.x == 0) work.decisions[c - start] = decision;
-        }
+        move_coordinates<clustered>(a, part, group, work, start, end);
         sync_block();
         for (int c = start + threadIdx.x; c < end; c += blockDim.x)
             settle_coordinate(a, part, group, work.coordinates[c - start], work.decisions[c - start], c, tally);

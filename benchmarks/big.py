@@ -119,7 +119,7 @@ def of_the_cluster(options: Namespace) -> Table:
     """Workers of one thread each: two against one, eight against one machine, one of four killed, peers on two."""
     n, p, seed = options.each, options.dask_features, options.seed
     columns = ["what", "workers", "rows", "s", "accuracy", "peak MB", "above, MB", "model"]
-    formats = {"rows": ",", "s": ".1f", "accuracy": ".4f", "peak MB": ".0f", "above, MB": ".0f", "model": ".6f"}
+    formats = {"rows": ",", "s": ".2f", "accuracy": ".4f", "peak MB": ".0f", "above, MB": ".0f", "model": ".6f"}
     table = Table(f"{p} columns of float32 on a cluster of one machine, {n:,} rows a worker", columns, formats)
     for what, name, n_workers, kill in CLUSTERS:
         if what in options.cluster:

@@ -98,12 +98,14 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
                     rows = [blocks[piece.block] for piece in pieces]
                     arguments = (shared, settled, rows, pieces, [seed, number, turn], begin, end)
                     rounds[-1].append((int(places[numbers[0]]), arguments))
+            # The last one only averages: one answer comes here instead of one from each place.
+            rounds.append([(int(places[own[0][0]]), (shared, settled, [], [], [], end, end))])
             common = state if state.n_bytes < WITH_THE_TASK else Kept(state)
             tasks = [(place, (*arguments, common)) for place, arguments in rounds[0]]
             with shown.part(*((number + turn / n_rounds) / plan.n_passes for turn in (first, turns[-1] + 1))):
-                answers: list[_Answer] = workers.asked(_advanced, tasks, "a round", rounds[1:])
-            state = averaged([(answer.state, answer.own.n) for answer in answers])
-            done = done.plus(answers[0].earlier, *(answer.own for answer in answers))
+                answer: _Answer
+                (answer,) = workers.asked(_advanced, tasks, "a round", rounds[1:])
+            state, done = answer.state, done.plus(answer.earlier)
             shown.show(number, done.n, done.loss / max(1, done.n))
         sorted_rows = sorted_rows or done.lacks_a_class
         losses.append(done.loss / done.n)

@@ -38,7 +38,7 @@ def on_workers(client, n_workers: int, n_each: int, p: int, seed: int, block: in
 
 def cluster_block(n_each: int) -> int:
     """Rows of a partition."""
-    return min(n_each, 25_000)
+    return min(n_each, 100_000)
 
 
 def model_of(name: str, seed: int):  # type: ignore[no-untyped-def]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 from sklearn.base import clone
 
 from multiform._typing import Array, Indices
-from multiform.blocks import Block, buffered, side_by_side
+from multiform.blocks import Block, side_by_side
 from multiform.engines.dask import Kept, Task, Workers, release, threads_here
 from multiform.solvers import Moments
 from multiform.streaming import (
@@ -382,14 +382,43 @@ def _advanced(
         taken.append((block, order[known.trained_on(block)[order]]))
     n = sum(len(rows) for _, rows in taken)
     own = _Done()
-    shuffled = (Block(block.number, block.X[rows], block.y[rows]) for block, rows in taken)
-    for number, X, y in buffered(shuffled, BUFFER_BYTES):
+    for number, (X, y) in enumerate(_gathered(taken)):
         target = known.codes(y, name)
         first, last = (begin + (end - begin) * done / n for done in (own.n, own.n + len(y)))
         seeds_here = [*seeds, pieces[0].block, number]
         state, loss = plan.advance(_here(model), known, X, target, state, seeds_here, first, last)
         own = own.plus(_Done(len(y), loss * len(y), known.lacks_a_frequent_class(target)))
     return _Answer(state, own, earlier)
+
+
+def _gathered(taken: list[tuple[Block, Indices]]) -> Iterator[tuple[Array, Array]]:
+    """These rows and their labels in this order, so many at a time, every time in the same memory.
+
+    The workers of a machine share the speed of its memory: a row is read where it lies, and written once.
+    """
+    n = sum(len(rows) for _, rows in taken)
+    if not n:
+        return
+    dtype, n_features = np.result_type(*(block.X for block, _ in taken)), taken[0][0].X.shape[1]
+    X = np.empty((min(n, max(1, BUFFER_BYTES // (n_features * min(dtype.itemsize, 4)))), n_features), dtype)
+    labels: list[Array] = []
+    held = 0
+    for block, rows in taken:
+        left = rows
+        while len(left):
+            some, left = np.split(left, [len(X) - held])
+            place = X[held : held + len(some)]
+            if block.X.dtype == dtype:
+                np.take(block.X, some, axis=0, out=place, mode="clip")  # to raise, it would make a copy
+            else:
+                place[:] = block.X[some]
+            labels.append(block.y[some])
+            held += len(some)
+            if held == len(X):
+                yield X, np.concatenate(labels)
+                held, labels = 0, []
+    if held:
+        yield X[:held], np.concatenate(labels)
 
 
 def _calibrated(shared: Shared, look: Look, settled: tuple[Known, Plan], state: State) -> Any:

@@ -45,7 +45,7 @@ Shared = tuple[Any, str, int]  # the model and its name, the seed
 
 LOCAL_STEPS = 16, 2_000  # of a place between two averages, at least and at most
 LEAST_ROUNDS = 8  # of a fit
-ROUNDS_TIMES_ROWS = 350  # rounds of a fit, times rows of a place per coefficient: who knows little meets often
+ROUNDS_TIMES_ROWS = 100  # rounds of a fit, times rows of a place per coefficient: who knows little meets often
 AT_ONCE = 8  # rounds that the workers do without asking: each is told the answers of the last one by the others
 WITH_THE_TASK = 4_000_000  # bytes of a state that are sent with a question; more are sent before it
 WITH_EVERY_TASK = 100_000  # bytes of what all rounds need that are sent with each; more are sent to a worker once

@@ -150,9 +150,9 @@ def test_places_meet_the_more_often_the_less_they_know():
         plan = Plan(n_rows, n_passes, batch_size, 1, 0.0, np.ones(2))
         return cluster.rounds_a_pass(n_rows, n_coefficients, plan)
 
-    assert rounds(100_000, 6_500) == 6  # 350 / (100,000 / 6,500) of a fit, over its four passes
+    assert rounds(100_000, 16_000) == 4  # 100 / (100,000 / 16,000) of a fit, over its four passes
     assert rounds(1_000_000, 6_500) == 2  # eight of a fit at least
-    assert rounds(100_000, 32_000) == 12  # sixteen steps each at least
+    assert rounds(100_000, 64_000) == 12  # sixteen steps each at least
     assert rounds(100_000_000, 6_500) == 100  # two thousand at most
     assert rounds(100, 6_500) == 1
 

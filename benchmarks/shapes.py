@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import get_tags
 
 from benchmarks import peers, settings
 from benchmarks.measure import threads, timed
@@ -125,10 +126,12 @@ def figures(model: Model, split: Split, n_jobs: int, seed: int) -> dict[str, flo
 
 def takes(model: Model, shape: Shape, X: Any) -> bool:
     """Whether a model can be given these data at all, in bearable time."""
+    if not isinstance(X, np.ndarray) and not get_tags(model.build(1, 0)).input_tags.sparse:
+        return False
     if model.name == "multinomial NB":
         return bool(X.min() >= 0)
     if model.name == "LDA, shrinkage":
-        return isinstance(X, np.ndarray) and shape.p <= 5_000
+        return shape.p <= 5_000
     if model.name == "random forest" and not isinstance(X, np.ndarray):
         return shape.cells <= 100_000
     return True

@@ -429,7 +429,10 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
                     counted = None  # what few groups tell of the classes does not hold for others
-                    if masks[0] is not None and groups is None:  # and a model of all samples is as the loss has it
+                    # A model that was trained by itself is as the loss has it, but Adam's over words lacks what those do
+                    # that calibrate it.
+                    of_words = entries is not None and self.solver == "adam"
+                    if groups is None and (of_words or (masks[0] is not None and len(masks) > 1)):
                         counted = counted_samples(*of_unseen, class_weights)
                     level, temperature, offsets, accuracy = honestly_calibrated(unseen, *of_unseen, parts, counted)
                     judged = {"oof_accuracy_": accuracy, "oof_samples_": len(samples)}

@@ -40,6 +40,7 @@ except ImportError:  # scikit-learn < 1.9, the only difference between its versi
 HELD_OUT_FROM = 20_000
 HELD_OUT = 2_000
 EIGHTS = {400: 8, 2_000: 2}
+PARTS_OF_ONE = 4  # of samples that one model has left out
 TOGETHER_UP_TO = 2_000, 256  # samples and features, with any number of rows
 
 ENOUGH_TO_WARN = 50  # unseen samples
@@ -167,12 +168,14 @@ def honestly_calibrated(
     scores : array of shape (k, n, m)
     target, weight : arrays of shape (n,)
     parts : array of shape (n,)
-        Of which part each sample is.
+        Of which part each sample is. Where all are of one and there are offsets, quarters of it judge each other.
     counted : array of shape (n,), or None
         How often each sample counts where answers are given, for the offsets; None: there are none.
     """
     best, temperature = best_calibrated(scores, target, weight)
     judged = scores[best] / temperature
+    if counted is not None and parts.min() == parts.max():
+        parts = np.arange(len(parts)) % PARTS_OF_ONE
     found = np.flatnonzero(np.bincount(parts))
     held_out = [parts == part for part in found] if len(found) > 1 else []
     if len(scores) > 1:

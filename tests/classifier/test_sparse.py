@@ -30,6 +30,19 @@ def test_words_are_learnt_as_a_linear_model_learns_them(words, solver):
     assert abs(model.predict_proba(X_new).max(axis=1).mean() - model.score(X_new, y_new)) < 0.05
 
 
+def test_rare_classes_of_words_have_their_share_of_the_chances():
+    told, there = [], []
+    for seed in range(3):
+        X, y = zipf_words(9_000, 3_000, 8, np.random.default_rng(seed), subject=0.08)
+        kept = np.random.default_rng(seed).random(len(y)) < np.array([1, 1, 0.5, 0.5, 0.2, 0.2, 0.07, 0.07])[y]
+        X, y = X[kept], y[kept]
+        model = QMSClassifier(random_state=0).fit(X[:2_500], y[:2_500])
+        told.append(model.predict_proba(X[2_500:])[:, 4:].sum() / len(y[2_500:]))
+        there.append((y[2_500:] >= 4).mean())
+        assert abs(model.oof_accuracy_ - model.score(X[2_500:], y[2_500:])) < 0.06
+    assert 0.9 < np.mean(told) / np.mean(there) < 1.1
+
+
 def test_answers_do_not_depend_on_the_storage(words):
     X, y, X_new, _ = words
     model = QMSClassifier(random_state=0).fit(X, y)

@@ -12,6 +12,7 @@ from sklearn.model_selection import StratifiedKFold
 from multiform import LoyaltyClassifier, QMSClassifier, QMSClassifierCV
 from multiform.folds import (
     RepeatedRowsWarning,
+    chances_of_agreement,
     drawn_folds,
     given_splits,
     group_codes,
@@ -157,6 +158,15 @@ MEASURES = RANDOM.normal(size=(300, 2))
 )
 def test_many_copies_of_measures_are_warned_of(X, warned):
     assert _warns(X) is warned
+
+
+def test_copies_among_words_are_found_by_the_fullest_columns():
+    X = scipy.sparse.random(400, 1_000, density=0.06, format="csr", random_state=np.random.default_rng(0))
+    assert not _warns(X)
+    assert _warns(scipy.sparse.vstack([X, X], format="csr"))
+    random = np.random.default_rng(1)
+    columns = (random.normal(size=100) for _ in range(10_000))
+    assert len(list(chances_of_agreement(columns))) < 200  # each is compared with those before: not with thousands
 
 
 @pytest.mark.parametrize("make", [QMSClassifier, QMSClassifierCV, LoyaltyClassifier])

@@ -124,8 +124,9 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
         Adam only, relative to the initial size of the coefficients, ``1 / sqrt(p)``; four times that on sparse data.
     scaling : {"auto", "standard", "common", "none"}, default="auto"
         How inputs are scaled inside, and centred unless they are sparse: each column by its own deviation ("standard"),
-        or all by one ("common"). "auto" takes "common" for sparse data and for columns that share one range (pixels,
-        percentages, one-hot), else "standard". `components_` and `offsets_` are in the user's units whatever this is.
+        or all by one ("common"). "auto" takes "common" for columns that share one range (pixels, percentages, one-hot),
+        else "standard"; for sparse data something between, ``common^.7 own^.3`` (CPM: "common"). `components_` and
+        `offsets_` are in the user's units whatever this is.
     missing : {"expectation", "refuse"}, default="expectation"
         What becomes of NaN in dense X. "expectation": a member function is taken in the mean over what the missing
         entries may be, a Gaussian given the known ones; in closed form, as for noise (docs/mathematics.md).
@@ -429,8 +430,8 @@ class QMSClassifier(CallbackSupportMixin, MemberFunctionMixin, ClassifierMixin, 
                 if len(samples):
                     of_unseen = target[samples], None if weight is None else weight[samples]
                     counted = None  # what few groups tell of the classes does not hold for others
-                    # A model that was trained by itself is as the loss has it, but Adam's over words lacks what those do
-                    # that calibrate it.
+                    # A model that was trained by itself is as the loss has it; but by Adam over words it lacks what
+                    # those lack that calibrate it.
                     of_words = entries is not None and self.solver == "adam"
                     if groups is None and (of_words or (masks[0] is not None and len(masks) > 1)):
                         counted = counted_samples(*of_unseen, class_weights)

@@ -18,9 +18,9 @@ WIDE_NOISE = 2.0
 WIDE_NOISE_LEVELS = (1.0, 2.0, 3.0)
 # Sparse rows: a linear row a class and a few more, and the noise of a column against the few entries that there are.
 SPARSE_COMPONENTS = 4
-SPARSE_PASSES = 8
+SPARSE_PASSES = 6
 SPARSE_NOISE = 10.0
-SPARSE_NOISE_LEVELS = (5.0, 10.0, 20.0)
+SPARSE_NOISE_LEVELS = (5.0, 10.0, 20.0, 40.0)
 BOOSTING_FROM = 1_000  # samples: below, it adds half a per cent to what forests gain, and doubles the time
 CHOOSE_NOISE_UP_TO = 20_000, 2_000_000  # samples and cells; with more, one level is as good and the choice slow
 
@@ -91,7 +91,7 @@ def noise_levels(
     >>> noise_levels("auto", 1_000, 500), noise_levels("auto", 10_000, 5_000)
     ((1.0, 2.0, 3.0), (2.0,))
     >>> noise_levels("auto", 10_000, 5_000, entries=200_000)
-    (5.0, 10.0, 20.0)
+    (5.0, 10.0, 20.0, 40.0)
     """
     if not isinstance(noise, str):
         return (float(noise),)

@@ -30,6 +30,9 @@ MANY_ZEROS = 0.25
 WIDEST = 1e30  # between the least and the greatest weight: training is in single precision
 MOST_COPIES = 1000  # a weight of more is no number of copies
 ROUNDING = 1e-6  # of a weight that was given in single precision, or in another unit
+# One noise for all sparse columns is too much for rare words on one scale, and too little on scales of their own. CPM,
+# which takes one coordinate after the other, does better if rare words stay quiet.
+OWN_SHARE = 0.3
 DEVIATIONS = 1e-280, 1e280  # that a column may have, so that `components_` can be told in its unit
 MOST_UNSCALED = 1e15  # the squares of which are sums in single precision
 
@@ -383,7 +386,8 @@ def choose_scaling(
     read = X if stored is None else stored
     moments = column_figures(read, weight, n_jobs)
     given = moments[2:] if read.dtype == X.dtype else _extremes(X)
-    found = scaling_by(scaling, moments, read.dtype, X.dtype, given, sparse=scipy.sparse.issparse(read))
+    own = None if not scipy.sparse.issparse(read) else 0.0 if keep_zeros else OWN_SHARE
+    found = scaling_by(scaling, moments, read.dtype, X.dtype, given, own_share=own)
     center, scale = found.center, found.scale
     if stored is not None and entries_of(stored) is not None:
         # Zeros stay zeros, or nothing would be sparse; a column that is stored nearly everywhere is centred still.
@@ -400,11 +404,12 @@ def scaling_by(
     given_kind: Any,
     given: tuple[Array, Array],
     *,
-    sparse: bool = False,
+    own_share: float | None = None,
 ) -> Scaling:
     """Center and scale by a rule, from mean, deviation, least and greatest value of the columns as they are read.
 
-    `kind` is their type; `given_kind` and `given` are the type and the extremes that the user's columns have.
+    `kind` is their type; `given_kind` and `given` are the type and the extremes that the user's columns have. Of sparse
+    columns `own_share` says how far each has, by "auto", a scale of its own: ``common^(1 - share) own^share``.
     """
     mean, deviation, least, most = moments
     if rule == "none":
@@ -412,8 +417,10 @@ def scaling_by(
         return Scaling(np.zeros_like(mean), np.ones_like(mean))
     precision = 1e-6 if kind == np.float32 else 1e-14
     constant = _constant(given_kind, deviation <= precision * np.abs(mean), *given)
-    if rule == "common" or (rule == "auto" and (sparse or _share_one_range(least, most, constant))):
-        deviation = np.full_like(mean, _root_mean_square(deviation[~constant]))
+    own_share = own_share if rule == "auto" else None
+    if rule == "common" or own_share is not None or (rule == "auto" and _share_one_range(least, most, constant)):
+        common = np.full_like(mean, _root_mean_square(deviation[~constant]))
+        deviation = common * (deviation / common) ** (own_share or 0.0)
     _refuse_extreme(deviation, constant)
     return Scaling(mean, np.where(constant, np.inf, deviation))
 

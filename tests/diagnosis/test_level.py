@@ -11,8 +11,8 @@ from multiform import DiagnosisPlanner
 from multiform.diagnosis import FrontierPoint
 from multiform.diagnosis._eases import MOST_EASE, PANELS, Walked
 from multiform.diagnosis._judge import NOBODY_STOPS
+from multiform.diagnosis._level import LADDERS, chosen_level, considered
 from multiform.diagnosis._plan import Plan, follow
-from multiform.diagnosis._planning import LADDERS, chosen_level, considered
 from tests.diagnosis.worlds import COSTS, gated, patients
 
 

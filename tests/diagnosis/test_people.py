@@ -8,7 +8,7 @@ from sklearn.model_selection import cross_validate
 from sklearn.neighbors import KNeighborsClassifier
 
 from multiform import DiagnosisPlanner
-from multiform.diagnosis._planning import standard_error
+from multiform.diagnosis._level import standard_error
 from multiform.folds import RepeatedRowsWarning
 
 # Of many fresh patients, one or the other has a result beyond what so few training patients had.

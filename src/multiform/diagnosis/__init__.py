@@ -1,14 +1,10 @@
 """The medical diagnosis problem (section 3.3 of the paper): the cheapest way to the full-evidence answer."""
 
 from multiform.diagnosis._evaluation import Evaluation, EvaluationRow, nested_evaluation
+from multiform.diagnosis._level import FrontierPoint
+from multiform.diagnosis._patients import FewPatientsWarning, WeakEvidenceWarning
 from multiform.diagnosis._plan import Acquisitions, FlowStep, Plan, flow_steps
-from multiform.diagnosis._planner import (
-    DiagnosisPlanner,
-    FewPatientsWarning,
-    ThetaNotReachedWarning,
-    WeakEvidenceWarning,
-)
-from multiform.diagnosis._planning import FrontierPoint
+from multiform.diagnosis._planner import DiagnosisPlanner, ThetaNotReachedWarning
 from multiform.diagnosis._results import Results, StrangeResult, UnfamiliarValue
 from multiform.diagnosis._search import SearchProof
 from multiform.diagnosis._session import DiagnosisSession, NextEvidence, for_people

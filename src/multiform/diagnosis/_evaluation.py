@@ -17,8 +17,8 @@ from sklearn.utils import _safe_indexing
 
 from multiform._typing import Array, Doubles, Indices
 from multiform.columns import columns_of
+from multiform.diagnosis._level import standard_error
 from multiform.diagnosis._losses import Losses
-from multiform.diagnosis._planning import standard_error
 from multiform.diagnosis._results import read_results
 from multiform.folds import drawn_folds, group_codes, splits_of
 from multiform.runtime import jobs_for

@@ -16,16 +16,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from multiform import progress
-from multiform._typing import Array, Bools, Doubles, Indices
+from multiform._typing import Array, Doubles
 from multiform.classifier import QMSClassifier
-from multiform.columns import Encoding, Number, Seen, columns_of, moment_among, typed
+from multiform.columns import Encoding, Number, Seen, typed
 from multiform.diagnosis._evaluation import Evaluation, nested_evaluation
 from multiform.diagnosis._judge import NOBODY_STOPS, RULES, Judge, softened, softening
+from multiform.diagnosis._level import FrontierPoint
 from multiform.diagnosis._losses import Losses
 from multiform.diagnosis._masked import MaskedModels
 from multiform.diagnosis._models import EvidenceModels
-from multiform.diagnosis._plan import EXACTLY, Acquisitions, Followed, Plan, column_names, flow_text, follow
-from multiform.diagnosis._planning import FrontierPoint, Planning
+from multiform.diagnosis._patients import columns_in, columns_of_ranges, columns_of_steps, learnable, warn_of_weakness
+from multiform.diagnosis._plan import EXACTLY, Acquisitions, Followed, Plan, flow_text, follow
+from multiform.diagnosis._planning import Planning
 from multiform.diagnosis._promise import Aside, put_aside
 from multiform.diagnosis._results import Results, StrangeResult, learn_seen, read_results
 from multiform.diagnosis._search import EXACT_UP_TO, SearchProof
@@ -47,7 +49,6 @@ from multiform.triage import Certificate
 MODELS_SHARE = 0.5  # of the time of a fit, that goes into models; the rest into the search
 EXACT_BY_DEFAULT = 10  # tests: a model for each of 1,023 sets
 FEW_PATIENTS = 200  # below, models are judged by more folds
-TOO_FEW_PATIENTS, TOO_FEW_OF_A_CLASS = 50, 5  # below, a warning
 MANY_PATIENTS, DRAWS = 1_000, 4  # below so many, folds are drawn so often,
 MOST_DRAWN = 1_000_000  # but no more often than makes so many patients x tests x classes
 WIDE_BEAM, NARROW_BEAM = 40, 8  # where every set is known anyway, and where each one costs a fit
@@ -71,14 +72,6 @@ NEWER: dict[str, Any] = {
 
 class ThetaNotReachedWarning(UserWarning):
     """No stopping level keeps the accuracy that was asked for; the plan buys everything."""
-
-
-class FewPatientsWarning(UserWarning):
-    """There are too few patients, or too few of a class, for a level that can be relied on."""
-
-
-class WeakEvidenceWarning(UserWarning):
-    """All evidence together does no better than to name the commonest class."""
 
 
 class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -403,7 +396,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = self.costs, self.discounts, self.known, self.requires, self.features
         tariff, features = tariff_and_features(*given, self.durations, self.hour_price, self.panels)
         betas = _checked_betas(self.beta)
-        columns = _columns(
+        columns = columns_in(
             X,
             [name for own in features for name in own],
             "costs of DiagnosisPlanner names {missing}, which X has no column for; X has {found}. "
@@ -456,7 +449,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # sample's share of it by every fold, a third of a point too much among a few hundred patients.
         whose = np.arange(n) if people is None else people
         folds = drawn_folds(target, n_folds, np.random.default_rng(seed), whose)
-        if not _learnable(folds, target):
+        if not learnable(folds, target):
             counts = np.bincount(target, minlength=len(classes))
             rarest = int(counts.argmin())
             raise ValueError(
@@ -473,7 +466,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "thorough": exact,
             "groups": people,
             "undone": undone if any(undone) else None,
-            "ranged": _ranged(encoding),
+            "ranged": columns_of_ranges(encoding),
             "budget": self.budget,
             "max_hours": self.max_hours,
         }
@@ -486,15 +479,15 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.estimator is None or type(self.estimator) is QMSClassifier:
             often = min(DRAWS, MOST_DRAWN // (n * len(tariff) * len(classes))) if n < MANY_PATIENTS else 1
             drawn = [drawn_folds(target, n_folds, np.random.default_rng(seed + one), whose) for one in range(1, often)]
-            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": _steps(encoding)}
-            kept_draws = np.stack([folds, *(one for one in drawn if _learnable(one, target))])
+            more: dict[str, Any] = {"undone": undone, "always": tariff.known, "steps": columns_of_steps(encoding)}
+            kept_draws = np.stack([folds, *(one for one in drawn if learnable(one, target))])
             models = MaskedModels(rows, target, kept_draws, *how, n_tests=len(tariff), **more)
             shared["flattery"] = models.flattery
         else:
             models = EvidenceModels(rows, target, folds, *how)
         some = [*_some_sets(tariff, seed), tariff.everything]
         planning = Planning(tariff, Judge.learnt(models, self.stop, tariff.everything, some, losses), **shared)
-        _warn_of_weakness(target, classes, planning.full_accuracy)
+        warn_of_weakness(target, classes, planning.full_accuracy)
         n_groups = None if people is None else int(people.max()) + 1
         seen = learn_seen(encoding, columns, n_groups)
         if aside is not None:
@@ -702,7 +695,7 @@ class DiagnosisPlanner(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _results(self, X: Any) -> Results:
         check_is_fitted(self, "plan_")
         names = [str(name) for name in self.feature_names_in_]
-        columns = _columns(
+        columns = columns_in(
             X,
             names,
             "X of DiagnosisPlanner lacks the columns {missing}, which fit has seen.",
@@ -810,77 +803,12 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(one) for one in value) if isinstance(value, list | tuple) else value
 
 
-def _columns(X: Any, names: list[str], if_missing: str, if_misshapen: str) -> dict[str, Array]:
-    """The columns of X, found by name in a data frame and by place in an array; what is said where they are not."""
-    if hasattr(X, "columns"):
-        found = [str(name) for name in X.columns]
-        missing = [name for name in names if name not in found]
-        if missing:
-            raise ValueError(if_missing.format(missing=missing, found=found))
-    elif np.ndim(X) != 2 or np.shape(X)[1] != len(names):
-        raise ValueError(if_misshapen.format(n_columns=len(names), shape=np.shape(X)))
-    columns = columns_of(X, names)
-    for name, column in columns.items():
-        if moment_among(column) is not None:
-            raise ValueError(
-                f"Feature {name!r} of DiagnosisPlanner holds dates, and a plan takes numbers and categories; give days "
-                "instead, for example since the first visit."
-            )
-    return columns
-
-
 def _checked_betas(beta: Any) -> tuple[float, ...]:
     """The ladder of betas, ascending."""
     betas = [beta] if isinstance(beta, Real) else list(beta)
     if not betas or not all(isinstance(one, Real) and 0 < float(one) < 1 for one in betas):
         raise ValueError(f"beta of DiagnosisPlanner must hold numbers greater than 0 and less than 1; got {beta!r}.")
     return tuple(sorted({float(one) for one in betas}))
-
-
-def _warn_of_weakness(target: Array, classes: Array, full_accuracy: float) -> None:
-    """Where a plan is made of too little to be relied on."""
-    counts = np.bincount(target)
-    rarest = int(counts.argmin())
-    if len(target) < TOO_FEW_PATIENTS or counts[rarest] < TOO_FEW_OF_A_CLASS:
-        warnings.warn(
-            f"DiagnosisPlanner has {len(target)} patients, {counts[rarest]} of them {classes[rarest]}: when it stops, "
-            "what it costs and how accurate it is are rough guesses. Give more patients before it is followed.",
-            FewPatientsWarning,
-            stacklevel=5,
-        )
-    commonest = int(counts.argmax())
-    share = counts[commonest] / len(target)
-    if full_accuracy < share - np.sqrt(share * (1 - share) / len(target)):
-        warnings.warn(
-            f"All evidence of DiagnosisPlanner is right for {full_accuracy:.1%} of unseen patients, and to say "
-            f"{classes[commonest]} of everybody for {share:.1%}: these tests tell nothing "
-            "about the diagnosis, or there are too few patients.",
-            WeakEvidenceWarning,
-            stacklevel=5,
-        )
-
-
-def _learnable(folds: Indices, target: Array) -> bool:
-    """Whether every fold learns from two classes or more, and judges somebody."""
-    every = range(int(folds.max()) + 1)
-    return all(len(np.unique(target[folds != one])) > 1 and bool((folds == one).any()) for one in every)
-
-
-def _ranged(encoding: Encoding) -> Indices:
-    """The columns whose ranges may part patients: numbers, values of codes and categories; no steps, no gaps."""
-    values = {
-        f"{code.name} = {value:g}" for code in encoding.codes if isinstance(code, Number) for value in code.values
-    }
-    numbers = {code.name for code in encoding.codes if isinstance(code, Number)}
-    words = {name for code in encoding.codes if not isinstance(code, Number) for name in code.feature_names()}
-    found = [column for column, name in enumerate(column_names(encoding)) if name in values | numbers | words]
-    return np.array(found, dtype=np.intp)
-
-
-def _steps(encoding: Encoding) -> Bools:
-    """The columns that are steps of numbers."""
-    steps = {f"{code.name} > {step:g}" for code in encoding.codes if isinstance(code, Number) for step in code.steps}
-    return np.array([name in steps for name in column_names(encoding)])
 
 
 def _some_sets(tariff: Tariff, seed: int) -> list[int]:

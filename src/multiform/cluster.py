@@ -47,6 +47,7 @@ LOCAL_STEPS = 16, 2_000  # of a place between two averages, at least and at most
 LEAST_ROUNDS = 8  # of a fit
 ROUNDS_TIMES_ROWS = 100  # rounds of a fit, times rows of a place per coefficient: who knows little meets often
 AT_ONCE = 8  # rounds that the workers do without asking: each is told the answers of the last one by the others
+CELLS_AT_ONCE = 100_000_000  # that a place trains over in these, where they are of several passes: about a second
 WITH_THE_TASK = 4_000_000  # bytes of a state that are sent with a question; more are sent before it
 WITH_EVERY_TASK = 100_000  # bytes of what all rounds need that are sent with each; more are sent to a worker once
 
@@ -79,41 +80,40 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
     settled = _sent((known, plan))
     (state,) = workers.asked(_starts, [(places[0], (shared, look, settled))], "a start")
     shown = Shown(model, plan)
-    losses: list[float] = []
-    sorted_rows = False
     own = [numbers[sizes[numbers] > 0] for _, numbers in homes]
     own = [numbers for numbers in own if len(numbers)]
-    n_coefficients = state.coefficients[0].size
-    n_rounds = rounds_a_pass(max(int(sizes[numbers].sum()) for numbers in own), n_coefficients, plan)
-    for number in range(plan.n_passes):
-        done = _Done()
-        for first in range(0, n_rounds, AT_ONCE):
-            turns = range(first, min(first + AT_ONCE, n_rounds))
-            rounds: list[list[Task]] = []
-            for turn in turns:
-                begin, end = ((number + which / n_rounds) / plan.n_passes for which in (turn, turn + 1))
-                rounds.append([])
-                for numbers in own:
-                    pieces = _pieces(numbers, sizes, turn, n_rounds, [seed, number])
-                    rows = [blocks[piece.block] for piece in pieces]
-                    arguments = (shared, settled, rows, pieces, [seed, number, turn], begin, end)
-                    rounds[-1].append((int(places[numbers[0]]), arguments))
-            # The last one only averages: one answer comes here instead of one from each place.
-            rounds.append([(int(places[own[0][0]]), (shared, settled, [], [], [], end, end))])
-            common = state if state.n_bytes < WITH_THE_TASK else Kept(state)
-            tasks = [(place, (*arguments, common)) for place, arguments in rounds[0]]
-            with shown.part(*((number + turn / n_rounds) / plan.n_passes for turn in (first, turns[-1] + 1))):
-                answer: _Answer
-                (answer,) = workers.asked(_advanced, tasks, "a round", rounds[1:])
-            state, done = answer.state, done.plus(answer.earlier)
-            shown.show(number, done.n, done.loss / max(1, done.n))
-        sorted_rows = sorted_rows or done.lacks_a_class
-        losses.append(done.loss / done.n)
+    most = max(int(sizes[numbers].sum()) for numbers in own)
+    n_rounds = rounds_a_pass(most, state.coefficients[0].size, plan)
+    turns = [(number, turn) for number in range(plan.n_passes) for turn in range(n_rounds)]
+    at_once = rounds_at_once(n_rounds, most * known.n_features)
+    done = [_Done()] * plan.n_passes
+    for first in range(0, len(turns), at_once):
+        last = min(first + at_once, len(turns))
+        rounds: list[list[Task]] = []
+        for at in range(first, last):
+            seeds, (begin, end) = [seed, *turns[at]], (at / len(turns), (at + 1) / len(turns))
+            rounds.append([])
+            for numbers in own:
+                pieces = _pieces(numbers, sizes, turns[at][1], n_rounds, seeds[:2])
+                rows = [blocks[piece.block] for piece in pieces]
+                rounds[-1].append((int(places[numbers[0]]), (shared, settled, rows, pieces, seeds, begin, end)))
+        # The last one only averages: one answer comes here instead of one from each place.
+        rounds.append([(int(places[own[0][0]]), (shared, settled, [], [], [], 1.0, 1.0))])
+        common = state if state.n_bytes < WITH_THE_TASK else Kept(state)
+        tasks = [(place, (*arguments, common)) for place, arguments in rounds[0]]
+        with shown.part(first / len(turns), last / len(turns)):
+            answer: _Answer
+            (answer,) = workers.asked(_advanced, tasks, "a round", rounds[1:])
+        state = answer.state
+        for number, more in answer.earlier.items():
+            done[number] = done[number].plus(more)
+            shown.show(number, done[number].n, done[number].loss / max(1, done[number].n))
     shown.close()
-    if sorted_rows:
+    if any(one.lacks_a_class for one in done):
         warn_of_sorted_rows(name)
     (found,) = workers.asked(_calibrated, [(places[0], (shared, look, settled, state))], "the chances")
     separators, classes, temperature, judged = found
+    losses = [one.loss / one.n for one in done]
     return Streamed(separators, classes, temperature, judged, plan, losses, known.gaussian)
 
 
@@ -126,6 +126,11 @@ def rounds_a_pass(n_rows: int, n_coefficients: int, plan: Plan) -> int:
     most, least = (max(1, round(n_steps / steps)) for steps in LOCAL_STEPS)
     enough = max(LEAST_ROUNDS, ROUNDS_TIMES_ROWS * n_coefficients / n_rows)
     return max(least, min(most, math.ceil(enough / plan.n_passes)))
+
+
+def rounds_at_once(n_rounds: int, n_cells: int) -> int:
+    """How many rounds the workers do before the client hears of them: those of a pass, or of several short ones."""
+    return min(AT_ONCE, max(n_rounds, int(CELLS_AT_ONCE * n_rounds / max(1, n_cells))))
 
 
 def averaged(states: Sequence[tuple[State, int]]) -> State:
@@ -290,11 +295,12 @@ class _Done(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What a place has come to in a round; what it has done in it, and all places in the rounds before."""
+    """What a place has come to in a round of a pass; what it has done in it, and all places in the rounds before."""
 
     state: State
+    number: int  # of the pass
     own: _Done
-    earlier: _Done
+    earlier: dict[int, _Done]  # by pass
 
 
 def _block(number: int, X: Any, y: Any, names: list[str] | None, target: str | None, missing: str) -> Block:
@@ -372,23 +378,25 @@ def _advanced(
 ) -> _Answer:
     (model, name, _), (known, plan) = shared, settled
     if isinstance(before, State):
-        state, earlier = before, _Done()
+        state, earlier = before, {}
     else:
         state = averaged([(answer.state, answer.own.n) for answer in before])
-        earlier = before[0].earlier.plus(*(answer.own for answer in before))
+        number = before[0].number
+        so_far = before[0].earlier.get(number, _Done())
+        earlier = before[0].earlier | {number: so_far.plus(*(answer.own for answer in before))}
     taken = []
     for piece, block in zip(pieces, blocks, strict=True):
         order = np.random.default_rng([*seeds[:2], piece.block]).permutation(len(block.y))[piece.begin : piece.end]
         taken.append((block, order[known.trained_on(block)[order]]))
     n = sum(len(rows) for _, rows in taken)
     own = _Done()
-    for number, (X, y) in enumerate(_gathered(taken)):
+    for place, (X, y) in enumerate(_gathered(taken)):
         target = known.codes(y, name)
         first, last = (begin + (end - begin) * done / n for done in (own.n, own.n + len(y)))
-        seeds_here = [*seeds, pieces[0].block, number]
+        seeds_here = [*seeds, pieces[0].block, place]
         state, loss = plan.advance(_here(model), known, X, target, state, seeds_here, first, last)
         own = own.plus(_Done(len(y), loss * len(y), known.lacks_a_frequent_class(target)))
-    return _Answer(state, own, earlier)
+    return _Answer(state, seeds[1] if seeds else 0, own, earlier)
 
 
 def _gathered(taken: list[tuple[Block, Indices]]) -> Iterator[tuple[Array, Array]]:

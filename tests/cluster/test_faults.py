@@ -67,7 +67,8 @@ def four():
 
 
 def killing(monkeypatch, client, function, after, place=1):
-    """The worker of a place is killed once a function has been asked for so often."""
+    """The worker of a place is killed once a function has been asked for so often, every pass being a question."""
+    monkeypatch.setattr(cluster_room, "CELLS_AT_ONCE", 0)
     whole, rounds = Workers.asked, []
 
     def asked(self, asked_of, tasks, what, then=()):

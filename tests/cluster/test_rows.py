@@ -157,6 +157,23 @@ def test_places_meet_the_more_often_the_less_they_know():
     assert rounds(100, 6_500) == 1
 
 
+def test_short_passes_are_one_question():
+    assert cluster.rounds_at_once(2, 100_000 * 100) == 8
+    assert cluster.rounds_at_once(2, 400_000 * 100) == 5
+    assert cluster.rounds_at_once(2, 10_000_000 * 100) == 2  # a pass at least
+    assert cluster.rounds_at_once(100, 100) == 8
+
+
+def test_questions_of_passes_and_of_whole_fits_lead_to_the_same_model(client, data, monkeypatch):
+    X, y = (da.from_array(part, chunks=(1_000, *part.shape[1:])) for part in data)
+    together = QMSClassifier(random_state=0, max_iter=3).fit(X, y)
+    monkeypatch.setattr(cluster, "CELLS_AT_ONCE", 0)
+    one_by_one = QMSClassifier(random_state=0, max_iter=3).fit(X, y)
+    np.testing.assert_array_equal(together.components_, one_by_one.components_)
+    assert len(together.loss_curve_) == 3
+    np.testing.assert_allclose(together.loss_curve_, one_by_one.loss_curve_)
+
+
 def test_a_place_of_fewer_rows_than_rounds(client, data):
     X, y = data
     few = da.from_array(X, chunks=((N - 2, 2), P)), da.from_array(y, chunks=((N - 2, 2),))

@@ -46,6 +46,7 @@ Shared = tuple[Any, str, int]  # the model and its name, the seed
 LOCAL_STEPS = 16, 2_000  # of a place between two averages, at least and at most
 LEAST_ROUNDS = 8  # of a fit
 ROUNDS_TIMES_ROWS = 100  # rounds of a fit, times rows of a place per coefficient: who knows little meets often
+WORTH_MOVING = 3  # passes that are left, for the rows of a place to move to a worker that came later
 AT_ONCE = 8  # rounds that the workers do without asking: each is told the answers of the last one by the others
 CELLS_AT_ONCE = 100_000_000  # that a place trains over in these, where they are of several passes: about a second
 WITH_THE_TASK = 4_000_000  # bytes of a state that are sent with a question; more are sent before it
@@ -103,7 +104,8 @@ def _fitted(model: Any, name: str, workers: Workers, blocks: list[Any], places: 
         tasks = [(place, (*arguments, common)) for place, arguments in rounds[0]]
         with shown.part(first / len(turns), last / len(turns)):
             answer: _Answer
-            (answer,) = workers.asked(_advanced, tasks, "a round", rounds[1:])
+            stay = len(turns) - first < WORTH_MOVING * n_rounds
+            (answer,) = workers.asked(_advanced, tasks, "a round", rounds[1:], stay=stay)
         state = answer.state
         for number, more in answer.earlier.items():
             done[number] = done[number].plus(more)

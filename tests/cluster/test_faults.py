@@ -71,14 +71,14 @@ def killing(monkeypatch, client, function, after, place=1):
     monkeypatch.setattr(cluster_room, "CELLS_AT_ONCE", 0)
     whole, rounds = Workers.asked, []
 
-    def asked(self, asked_of, tasks, what, then=()):
+    def asked(self, asked_of, tasks, what, then=(), **more):
         if asked_of.__name__ == function:
             rounds.append(len(tasks))
             if len(rounds) == after:
                 pids = client.run(os.getpid)
                 victim = pids[self.home(place)]
                 threading.Timer(0.05, os.kill, (victim, signal.SIGKILL)).start()
-        return whole(self, asked_of, tasks, what, then)
+        return whole(self, asked_of, tasks, what, then, **more)
 
     monkeypatch.setattr(Workers, "asked", asked)
     return rounds

@@ -106,11 +106,11 @@ def test_rows_are_trained_where_they_lie(client, data, monkeypatch):
     seen = {}
     whole = cluster.Workers.asked
 
-    def asked(self, function, tasks, what, then=()):
+    def asked(self, function, tasks, what, then=(), **more):
         if function is cluster._advanced:
             for place, arguments in [*tasks, *(task for later in then for task in later)]:
                 seen.update({piece.block: self.home(place) for piece in arguments[3]})
-        return whole(self, function, tasks, what, then)
+        return whole(self, function, tasks, what, then, **more)
 
     monkeypatch.setattr(cluster.Workers, "asked", asked)
     QMSClassifier(random_state=0, max_iter=1).fit(X, y)

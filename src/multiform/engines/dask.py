@@ -24,7 +24,7 @@ from multiform.solvers import ModelBatch, Moments, Solver, TrainingProblem
 
 __all__ = ["DaskEngine", "Kept", "Task", "Workers", "release", "threads_here"]
 
-LOOK_SECONDS = 0.5  # between two looks at who is still there
+LOOK_SECONDS = 0.2  # between two looks at who is still there
 FETCH_SECONDS = 30.0
 SEND_SECONDS = 10.0  # until a worker is there to send to
 AGAIN_SECONDS = 10.0  # until Dask has begun to make again what was lost with a worker
@@ -74,7 +74,13 @@ class Workers:
         return self._homes[place]
 
     def asked(
-        self, function: Callable[..., Any], tasks: Sequence[Task], what: str, then: Sequence[Sequence[Task]] = ()
+        self,
+        function: Callable[..., Any],
+        tasks: Sequence[Task],
+        what: str,
+        then: Sequence[Sequence[Task]] = (),
+        *,
+        stay: bool = False,
     ) -> list[Any]:
         """The answers of `function` to every task, (place, arguments); a `Kept` among these is sent as its value.
 
@@ -86,8 +92,11 @@ class Workers:
             Rounds that follow. Their tasks also get the answers of the round before, which workers tell each other; the
             answers are those of the last round. When a worker dies, it goes on from the last round of which all
             answers are still there.
+        stay : bool
+            Whether a place stays with another one where it is, though a new worker could have it.
         """
-        self._spread_out()
+        if not stay:
+            self._spread_out()
         rounds = [tasks, *then]
         last = rounds[-1]
         waiting: dict[int, Any] = {}

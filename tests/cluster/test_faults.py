@@ -10,7 +10,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, wait
 
 from multiform import LoyaltyClassifier, QMSClassifier
 from multiform import cluster as cluster_room
@@ -37,6 +37,19 @@ def test_places_whose_worker_is_gone_move_and_tasks_begin_anew(client):
     asked._homes[1] = "tcp://127.0.0.1:9"  # where nobody is
     assert asked.asked(abs, [(0, (-1,)), (1, (-2,))], "numbers") == [1, 2]
     assert asked._homes == [asked.home(0), *(set(client.nthreads()) - {asked.home(0)})]
+
+
+def test_a_place_moves_to_a_worker_that_has_none_unless_it_is_to_stay(client):
+    asked = Workers("A test")
+    first, second, *_ = asked._homes
+    asked._homes[1] = first
+    tasks = [(place, (-place,)) for place in range(asked.n_places)]
+    assert asked.asked(abs, tasks, "numbers", stay=True) == [*range(asked.n_places)]
+    assert asked._homes[:2] == [first, first]
+    asked.asked(abs, tasks, "numbers")  # which greets the second one
+    wait(list(asked._greeted.values()), timeout=60)
+    asked.asked(abs, tasks, "numbers")
+    assert asked._homes[:2] == [first, second]
 
 
 def test_rounds_follow_each_other_on_the_workers(client):
@@ -92,6 +105,7 @@ def killing(monkeypatch, client, function, after, place=1):
 def test_a_worker_that_is_killed_changes_nothing(four, monkeypatch, persisted, function, after, place):
     X, y = (da.from_array(part, chunks=(4_000, *part.shape[1:])) for part in drawn(64_000, 0))
     X, y = four.persist([X, y]) if persisted else (X, y)
+    monkeypatch.setattr(cluster_room, "WORTH_MOVING", 0 if persisted else 3)  # whether a new worker gets the place
     # Where persisted partitions lie decides which of them are a place, and so the model.
     monkeypatch.setattr(cluster_room, "_placed", lambda workers, X, n: np.arange(n) % 4)
     expected = QMSClassifier(random_state=0, max_iter=2).fit(X, y)
